@@ -56,7 +56,9 @@ struct fs_self *fs_self(void);
    ask this: a vfork child shares memory but not descriptors, so it must publish none. A forked
    child adopts the memory in this call. */
 bool fs_self_owner(void);
-/* Returns the process that the memory belongs to, without a system call. */
+/* Returns the process that the memory belongs to, without a system call. If the value changes
+   during a read, a signal handler has forked in it. The read then goes on in the child, where the
+   blocks that it had decoded are wiped. */
 int32_t fs_self_process(void);
 /* Adds blocks and bytes to the counters of the place that they came from. */
 void fs_count_place(enum fs_place place, uint64_t blocks, uint64_t bytes);
@@ -263,7 +265,8 @@ struct fs_stored;
 fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct fs_stored *out);
 void fs_local_stored_end(struct fs_stored *s);
 /* Checks a block as fs_check_block does, and tells the user of damage once for each partition. */
-fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored);
+struct fs_scratch;
+fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored, const struct fs_scratch *in);
 /* Tells the user, once for each partition, that a read of it gave -EIO. */
 void fs_local_failed(struct fs_dataset *ds, uint32_t p);
 /* Returns the mapping of the staged partition p, which the first call makes, or NULL. */
@@ -339,14 +342,18 @@ void fs_checked_start(struct fs_dataset *ds);
    compared with its checksum or need not be. */
 bool fs_checked(struct fs_dataset *ds, enum fs_check which, uint64_t key);
 bool fs_checked_range(struct fs_dataset *ds, enum fs_check which, uint32_t entry, uint64_t off, size_t n);
-/* Compares the block's stored bytes with their checksum, once for this copy. Returns 0, or -EBADMSG
-   if they are not what was stored. */
-fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored);
+/* Compares the block's stored bytes with their checksum, once for this copy. `in` is the buffer
+   that they lie in, or NULL if they lie elsewhere. Returns 0, -EBADMSG if they are not what was
+   stored, or -EAGAIN if a fork has wiped the buffer meanwhile. */
+struct fs_scratch;
+fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored,
+                      const struct fs_scratch *in);
 
 /* ---- shared.c ---- */
 
-/* Reads the whole stored block to dst and checks it. Errors are those of fs_check_block. */
-fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst);
+/* Reads the whole stored block to dst and checks it. `in` is the buffer that dst lies in, or NULL
+   if it is the caller's. Errors are those of fs_check_block. */
+fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst, const struct fs_scratch *in);
 /* Reads n raw bytes at off of a stored block that was checked before. */
 fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off);
 /* Reads a range of a raw file with one pread, if all its blocks were checked before; otherwise
@@ -391,6 +398,7 @@ struct fs_scratch {
   struct fs_dslot *slot; /* or a slot of the cache, which nobody else uses until it is given back */
   _Atomic uint8_t *hint; /* where a reader looks for the slot's number, or NULL */
   uint8_t number;
+  int32_t process;
 };
 /* Gets a buffer of n bytes: a slot of the decoded-block cache if one is free, else a mapping. */
 fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);
@@ -398,6 +406,9 @@ fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s);
    bytes of that block. */
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
 #define FS_KEY_NONE UINT64_MAX
+/* Returns whether a signal handler has forked since and this is the child. The slot's bytes are
+   then wiped, which says nothing about damage. */
+bool fs_scratch_wiped(const struct fs_scratch *s);
 struct fs_stored {
   const void *bytes;
   struct fs_scratch scratch; /* has a buffer if the bytes lie there */

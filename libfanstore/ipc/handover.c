@@ -46,20 +46,37 @@ static fs_err fs_address(const char *path, struct sockaddr_un *addr, int *dir) {
   return 0;
 }
 
-static fs_err fs_poll(int fd, short events, uint64_t timeout_ns) {
+/*
+ * Makes a call on the connection only in the process that opened it; returns -ECHILD in another. A
+ * signal handler may fork during the hand-over, and the child then continues here with its parent's
+ * connection: it must neither send a second hello nor take the welcome. Signals are blocked so that
+ * nothing forks between the check and the call.
+ */
+static long fs_as(pid_t process, long number, int fd, const void *message, size_t n, int flags) {
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals);
+  long r = fs_sys_getpid() == process ? FS_SYS6(number, fd, message, n, flags, NULL, 0) : -ECHILD;
+  fs_sys_sigmask(signals, NULL);
+  return r;
+}
+
+static fs_err fs_poll(int fd, pid_t process, short events, uint64_t timeout_ns) {
   struct pollfd p = {.fd = fd, .events = events};
   struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u), .tv_nsec = (long)(timeout_ns % 1000000000u)};
-  long n = FS_SYS5(SYS_ppoll, &p, 1, &ts, NULL, 0);
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals); /* signals arrive inside ppoll, and also end it in a child */
+  long n = fs_sys_getpid() == process ? FS_SYS5(SYS_ppoll, &p, 1, &ts, &signals, sizeof(signals)) : -ECHILD;
+  fs_sys_sigmask(signals, NULL);
   if (n < 0) return (fs_err)n;
   return n == 0 ? -ETIMEDOUT : 0;
 }
 
-static fs_err fs_connect_to(int fd, const char *path, uint64_t deadline) {
+static fs_err fs_connect_to(int fd, pid_t process, const char *path, uint64_t deadline) {
   struct sockaddr_un addr;
   FS_AUTO_CLOSE int dir = -1;
   fs_err err = fs_address(path, &addr, &dir);
   while (err == 0) {
-    err = (fs_err)FS_SYS3(SYS_connect, fd, &addr, sizeof(addr));
+    err = (fs_err)fs_as(process, SYS_connect, fd, &addr, sizeof(addr), 0);
     if (err != -EAGAIN && err != -EINTR) break; /* EAGAIN: the backlog is full */
     if (fs_left(deadline) == 0) return -ETIMEDOUT;
     struct timespec pause = {.tv_nsec = FS_HO_PAUSE_NS};
@@ -78,14 +95,14 @@ static fs_err fs_check_peer(int fd) {
   return peer.uid == (uid_t)FS_SYS1(SYS_geteuid, 0) ? 0 : -EPERM;
 }
 
-static fs_err fs_send_hello(int fd, uint64_t deadline) {
-  struct fs_hello hello = {.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION, .pid = (uint32_t)fs_sys_getpid()};
+static fs_err fs_send_hello(int fd, pid_t process, uint64_t deadline) {
+  struct fs_hello hello = {.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION, .pid = (uint32_t)process};
   for (;;) {
-    long n = FS_SYS6(SYS_sendto, fd, &hello, sizeof(hello), MSG_NOSIGNAL, NULL, 0);
+    long n = fs_as(process, SYS_sendto, fd, &hello, sizeof(hello), MSG_NOSIGNAL);
     if (n == sizeof(hello)) return 0;
     if (n >= 0) return -EPROTO;
     if (n != -EAGAIN && n != -EINTR) return (fs_err)n;
-    fs_err err = fs_poll(fd, POLLOUT, fs_left(deadline));
+    fs_err err = fs_poll(fd, process, POLLOUT, fs_left(deadline));
     if (err < 0 && err != -EINTR) return err;
   }
 }
@@ -122,7 +139,7 @@ static fs_err fs_check_welcome(long n, const struct fs_welcome *w, unsigned fds,
   return w->version == FS_IPC_VERSION && fds == FS_HO_COUNT && !truncated ? 0 : -EPROTO;
 }
 
-static fs_err fs_receive_welcome(int fd, uint64_t deadline, struct fs_handover *out) {
+static fs_err fs_receive_welcome(int fd, pid_t process, uint64_t deadline, struct fs_handover *out) {
   struct fs_welcome welcome;
   union fs_cmsg control;
   struct iovec iov = {&welcome, sizeof(welcome)};
@@ -131,9 +148,9 @@ static fs_err fs_receive_welcome(int fd, uint64_t deadline, struct fs_handover *
   do {
     msg = (struct msghdr){
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control)};
-    n = FS_SYS3(SYS_recvmsg, fd, &msg, MSG_CMSG_CLOEXEC);
+    n = fs_as(process, SYS_recvmsg, fd, &msg, MSG_CMSG_CLOEXEC, 0);
     if (n != -EAGAIN && n != -EINTR) break;
-    fs_err err = fs_poll(fd, POLLIN, fs_left(deadline));
+    fs_err err = fs_poll(fd, process, POLLIN, fs_left(deadline));
     if (err < 0 && err != -EINTR) return err;
   } while (true);
   if (n < 0) return (fs_err)n;
@@ -146,12 +163,13 @@ static fs_err fs_receive_welcome(int fd, uint64_t deadline, struct fs_handover *
 
 fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out) {
   uint64_t deadline = fs_now_ns() + timeout_ns;
+  pid_t process = fs_sys_getpid();
   FS_AUTO_CLOSE int fd = (int)FS_SYS3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return fd;
-  fs_err err = fs_connect_to(fd, socket_path, deadline);
+  fs_err err = fs_connect_to(fd, process, socket_path, deadline);
   if (err == 0) err = fs_check_peer(fd);
-  if (err == 0) err = fs_send_hello(fd, deadline);
-  if (err == 0) err = fs_receive_welcome(fd, deadline, out);
+  if (err == 0) err = fs_send_hello(fd, process, deadline);
+  if (err == 0) err = fs_receive_welcome(fd, process, deadline, out);
   if (err < 0) return err;
   out->socket = FS_MOVE_FD(fd);
   return 0;

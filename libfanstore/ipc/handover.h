@@ -37,7 +37,8 @@ struct fs_handover {
 };
 
 /* Connects to the daemon and receives the descriptors. Returns 0, -ECONNREFUSED, -ENOENT (no
-   daemon), -ETIMEDOUT, -EPROTO, or the daemon's refusal. */
+   daemon), -ETIMEDOUT, -EPROTO, the daemon's refusal, or -ECHILD in a child that a signal handler
+   forked during the call. */
 fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out);
 /* Creates the daemon's listening socket (mode 0600, CLOEXEC, non-blocking). */
 fs_fd fs_handover_listen(const char *socket_path);

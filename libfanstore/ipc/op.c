@@ -151,6 +151,7 @@ static bool replica_ok(const struct fs_names_call *c) {
 #define ANY_RANK .scope = FS_SCOPE_RANK
 #define CLIENT .client = true
 #define CHANGES CLIENT, .changes = true
+#define NOT_TWICE .not_twice = true
 
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
@@ -159,8 +160,9 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
        .tail2 = fs_target_ok, .ok = create_ok),
     OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),
        .flags = FS_PUBLISH_SHARED | FS_PUBLISH_STAGED_IN | FS_PUBLISH_DURABLE, .ok = publish_ok),
-    OP(REMOVE, DIRECTORY(remove), CHANGES, .call = AT(remove.call), .flags = FS_REMOVE_DIRECTORY, .tail = fs_name_ok),
-    OP(RENAME, .scope = FS_SCOPE_DIRECTORY, .dir = AT(rename.to), CHANGES, .call = AT(rename.call),
+    OP(REMOVE, DIRECTORY(remove), CHANGES, NOT_TWICE, .call = AT(remove.call), .flags = FS_REMOVE_DIRECTORY,
+       .tail = fs_name_ok),
+    OP(RENAME, .scope = FS_SCOPE_DIRECTORY, .dir = AT(rename.to), CHANGES, NOT_TWICE, .call = AT(rename.call),
        .flags = FS_RENAME_NOREPLACE, .tail = fs_name_ok, .tail2 = fs_name_ok, .ok = rename_ok),
     OP(LIST, DIRECTORY(list), CLIENT, .ok = list_call_ok),
     OP(SETATTR, .scope = FS_SCOPE_RECORD, CHANGES, .dir = AT(setattr.dir), .id = AT(setattr.id),
@@ -168,14 +170,14 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(TIMES, DIRECTORY(times), CLIENT),
     /* bytes of a file */
     OP(OPEN, FILE_OF(open), CLIENT),
-    OP(CLOSE, FILE_OF(close), CLIENT, .not_later = true),
+    OP(CLOSE, FILE_OF(close), CLIENT, NOT_TWICE, .not_later = true),
     OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
        .ok = extend_ok),
     OP(EXTENTS, FILE_OF(extents), CLIENT, .ok = extents_ok),
-    OP(APPEND, FILE_OF(append), CLIENT, .call = AT(append.call), .tail = bytes_ok, .ok = append_ok),
-    OP(OWN, FILE_OF(own), CLIENT, .flags = FS_OWN_EMPTY),
+    OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .tail = bytes_ok, .ok = append_ok),
+    OP(OWN, FILE_OF(own), CLIENT, NOT_TWICE, .flags = FS_OWN_EMPTY),
     /* at the client's own daemon */
-    OP(FORWARD, OWN_NODE, CLIENT, .id = AT(forwarder.id), .flags = FS_FORWARDER_APPEND, .ok = forwarder_ok),
+    OP(FORWARD, OWN_NODE, CLIENT, NOT_TWICE, .id = AT(forwarder.id), .flags = FS_FORWARDER_APPEND, .ok = forwarder_ok),
     OP(SYNC, OWN_NODE, CLIENT, .id = AT(sync.id), .flags = FS_SYNC_ALL, .ok = sync_ok),
     OP(OFFER, OWN_NODE, CLIENT, .id = AT(offer.file), .ok = offer_ok),
     OP(FIND, OWN_NODE, CLIENT, .id = AT(find.id)),

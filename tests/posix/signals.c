@@ -6,7 +6,7 @@
  *             in stdio
  *   fork      a handler reads in the middle of fork
  *   lost      a handler jumps out of fork
- *   forks     a handler forks in the middle of open, pread and close, and the child makes such calls
+ *   forks     a handler forks in the middle of open, pread and close, and both go on
  *   jump      the handler jumps out of whatever call it interrupted
  *   cancel    threads are cancelled while they open, read and close
  *   async     the same with asynchronous cancellation, while they read
@@ -195,7 +195,16 @@ static void case_fork(void) {
 /* ---- forks ---- */
 
 static volatile pid_t twin;
-static volatile sig_atomic_t twins;
+static volatile sig_atomic_t twins, is_twin;
+
+static void on_fork(int signal) {
+  (void)signal;
+  if (twin != 0 || is_twin) return;
+  pid_t pid = fork();
+  MUST(pid >= 0);
+  if (pid == 0) is_twin = 1;
+  twin = pid;
+}
 
 /* By pread: an offset is shared with the other one. Opened twice, as what one of the two gave back is used again. */
 static void read_twice(int i, unsigned char *buf) {
@@ -208,24 +217,14 @@ static void read_twice(int i, unsigned char *buf) {
   MUST(close(other) == 0 && close(fd) == 0);
 }
 
-static void on_fork(int signal) {
-  static unsigned char buf[LARGEST];
-  (void)signal;
-  if (twin != 0) return;
-  twin = fork();
-  MUST(twin >= 0);
-  if (twin != 0) return;
-  for (int i = 0; i < 30; i++) read_twice(i % FILES, buf);
-  _exit(0);
-}
-
 static void case_forks(void) {
   static unsigned char buf[LARGEST];
-  int status;
+  int status, left = 30;
   start_timers(on_fork, false);
   for (long n = 0; twins < rounds / 10; n++) {
     read_twice((int)(n % FILES), buf);
-    if (twin == 0 || waitpid(twin, &status, WNOHANG) == 0) continue;
+    if (is_twin && --left == 0) _exit(0);
+    if (is_twin || twin == 0 || waitpid(twin, &status, WNOHANG) == 0) continue;
     MUST(status == 0);
     twins++;
     twin = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# signals.c: handlers that read from a mount, or fork in calls on it, with children that read, jumps out of calls on it, cancelled threads, changed users; on a plain directory
+# signals.c: handlers that read from a mount, or fork in calls on it, jumps out of calls on it, cancelled threads, changed users; on a plain directory
 # where that must hold there too, with the library alone, and in a job of two nodes.
 # slow
 # timeout: 600

@@ -58,9 +58,10 @@ static struct fs_slot *hold_file(int fd, uint64_t *e, fs_err *err) {
    idle placeholder's. */
 static int64_t copy_placeholder(int fd, int min) {
   uint32_t slot;
+  int32_t process = fs_self_process();
   fs_fd idle = min == 0 ? fs_pool_take(&slot) : -ENOENT;
   if (idle >= 0) {
-    fs_use_free_idle(slot);
+    if (fs_self_process() == process) fs_use_free_idle(slot); /* else a handler forked */
     int64_t r = FS_SYS3(SYS_dup3, fd, idle, O_CLOEXEC);
     if (r < 0) fs_sys_close(idle);
     atomic_store(&fs_fdtab[idle], 0);

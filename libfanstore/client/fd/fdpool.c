@@ -19,8 +19,10 @@ struct pool {
   _Atomic uint32_t known;                  /* 0 in a process that has not been here yet */
 };
 static struct pool *_Atomic pool_memory;
-static struct pool pool_fallback;                      /* the kernel cannot zero it; the fork wrapper empties it */
-static _Atomic uint32_t idle_slot[FS_POOL_WORDS * 64]; /* by number */
+static struct pool pool_fallback; /* the kernel cannot zero it; the fork wrapper empties it */
+/* By number: the slot, and the process that put it there. A signal handler may fork in the middle
+   of close. What its child then puts into its own pool is its parent's and must not be opened. */
+static _Atomic uint64_t idle_slot[FS_POOL_WORDS * 64];
 /* A program that closed 0, 1 or 2 counts on the next open to return it. */
 static _Atomic bool low_closed;
 _Atomic uint32_t fs_fd_hint = UINT32_MAX;
@@ -62,8 +64,15 @@ bool fs_fd_low_was_closed(void) {
   return atomic_load_explicit(&low_closed, memory_order_relaxed);
 }
 
+static bool idle_is_own(int fd, uint32_t *slot) {
+  uint64_t e = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
+  *slot = (uint32_t)e;
+  return FS_LIKELY((int32_t)(e >> 32) == fs_self_process());
+}
+
 static void free_idle(int fd) {
-  fs_use_free_idle(atomic_load_explicit(&idle_slot[fd], memory_order_relaxed));
+  uint32_t slot;
+  if (idle_is_own(fd, &slot)) fs_use_free_idle(slot);
 }
 
 /* Closes an idle placeholder, unless another thread has put a file of its own at the number by dup2
@@ -100,8 +109,8 @@ fs_fd fs_pool_take(uint32_t *slot) {
       mask &= mask - 1;
       /* Evicted while a fork gave it back. */
       if (FS_UNLIKELY(fs_fd_entry((int)fd) != FS_FDE_IDLE)) continue;
-      *slot = atomic_load_explicit(&idle_slot[fd], memory_order_relaxed);
-      return (fs_fd)fd;
+      if (idle_is_own((int)fd, slot)) return (fs_fd)fd;
+      forget_idle((int)fd);
     }
   }
   return -ENOENT;
@@ -120,8 +129,10 @@ static fs_fd renumber(int fd, uint32_t slot, int min) {
   return to;
 }
 
-/* Parks fd's placeholder at a high number. Returns false if there is no room or no number. */
-static bool park(int fd, uint32_t slot) {
+/* Parks fd's placeholder at a high number. Returns false if there is no room or no number. Also
+   returns false in a child that a signal handler forked since `process` began: the placeholder is
+   then its parent's. */
+static bool park(int fd, uint32_t slot, int32_t process) {
   struct pool *p = the_pool();
   uint32_t i = 0;
   while (i < FS_POOL_PARKED && atomic_load(&p->parked[i]) != 0) i++;
@@ -130,8 +141,9 @@ static bool park(int fd, uint32_t slot) {
   uint64_t none = 0;
   fs_fd_note_idle(up);
   uint64_t e = (uint64_t)slot << 32 | (uint32_t)(up + 1);
-  if (atomic_compare_exchange_strong(&p->parked[i], &none, e)) return true;
-  forget_idle(up);
+  bool parked = atomic_compare_exchange_strong(&p->parked[i], &none, e);
+  if (parked && FS_LIKELY(fs_self_process() == process)) return true;
+  if (!parked || atomic_compare_exchange_strong(&p->parked[i], &e, 0)) forget_idle(up);
   return false;
 }
 
@@ -168,22 +180,35 @@ static bool has_room(uint64_t mask) {
   return mask == 0;
 }
 
-/* Makes the slot idle, unless a fork of another thread has shared it. */
+/* Makes the slot idle and returns whether this process may have it. If a signal handler has forked
+   since the entry was taken out of the table, two processes come here, and one gets true. The call
+   changes generation and kind at once; otherwise the other process could write the kind once the
+   slot is open again. */
 static bool end_use(struct fs_slot *s, uint32_t gen) {
-  if (atomic_load_explicit(&s->gen, memory_order_relaxed) != gen) return false;
-  if (atomic_load_explicit(&s->shared, memory_order_relaxed)) return false;
-  atomic_store_explicit(&s->gen, gen + 1, memory_order_relaxed);
-  atomic_store_explicit(&s->kind, FS_SLOT_IDLE, memory_order_relaxed);
-  return true;
+  typedef uint64_t __attribute__((may_alias)) word;
+  union {
+    struct {
+      uint32_t gen;
+      uint8_t kind, shared, counted, reserved;
+    };
+    uint64_t all;
+  } was = {.all = __atomic_load_n((word *)s, __ATOMIC_RELAXED)}, idle = was;
+  idle.gen++;
+  idle.kind = FS_SLOT_IDLE;
+  return was.gen == gen && !was.shared &&
+         __atomic_compare_exchange_n((word *)s, &was.all, idle.all, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
+static_assert(offsetof(struct fs_slot, gen) == 0 && offsetof(struct fs_slot, kind) == 4 &&
+                  offsetof(struct fs_slot, shared) == 5 && offsetof(struct fs_slot, ino) == 8,
+              "they are a word");
 
-bool fs_pool_put(int fd, uint64_t entry) {
+bool fs_pool_put(int fd, uint64_t entry, int32_t process) {
   if (fd < 3 || fd >= FS_POOL_WORDS * 64) return false;
   _Atomic uint64_t *word = &the_pool()->idle[fd / 64];
   if (!has_room(atomic_load_explicit(word, memory_order_relaxed))) return false;
   struct fs_slot *s = &atomic_load_explicit(&fs_state, memory_order_relaxed)->slot[FS_FDE_SLOT(entry)];
   if (FS_UNLIKELY(!end_use(s, FS_FDE_GEN(entry)))) return false;
-  atomic_store_explicit(&idle_slot[fd], FS_FDE_SLOT(entry), memory_order_relaxed);
+  atomic_store_explicit(&idle_slot[fd], (uint64_t)(uint32_t)process << 32 | FS_FDE_SLOT(entry), memory_order_relaxed);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_IDLE, memory_order_relaxed);
   atomic_fetch_or(word, 1ull << fd % 64);
   if (!atomic_load(&fs_pool_maybe)) atomic_store(&fs_pool_maybe, true);
@@ -210,13 +235,13 @@ static bool any_idle(void) {
 void fs_fd_make_lowest(int n) {
   uint32_t slot;
   if (fs_vfork_depth > 0 || fs_fd_low_was_closed()) return;
-  for (; n > 0; n--) {
+  for (int32_t process = fs_self_process(); n > 0; n--) {
     atomic_store(&fs_pool_maybe, false); /* before looking: a later put sets it again */
     fs_fd fd = fs_pool_take(&slot);
     if (fd < 0 && !any_idle()) return;
     atomic_store(&fs_pool_maybe, true);
     if (fd < 0) return;
-    if (!park(fd, slot)) fs_use_free_idle(slot);
+    if (!park(fd, slot, process) && fs_self_process() == process) fs_use_free_idle(slot);
     forget_idle(fd);
   }
 }

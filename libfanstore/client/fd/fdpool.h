@@ -21,9 +21,10 @@ fs_fd fs_pool_take(uint32_t *slot);
 fs_fd fs_pool_unpark(uint32_t *slot);
 /* Notes in the table that fd is an idle placeholder. */
 void fs_fd_note_idle(int fd);
-/* Keeps fd, and the slot of its entry, which the caller took out of the table. Returns false if
-   there is no room or the slot is shared; the caller then closes fd. */
-bool fs_pool_put(int fd, uint64_t entry);
+/* Keeps fd, and the slot of its entry, which the caller took out of the table while `process` was
+   its process. Returns false if there is no room or the slot is not this process's; the caller then
+   closes fd. */
+bool fs_pool_put(int fd, uint64_t entry, int32_t process);
 /* Marks the slots shared if the process was forked without the wrapper's knowledge. Called before a
    slot is given up. */
 void fs_pool_check(void);

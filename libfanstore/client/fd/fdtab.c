@@ -148,11 +148,9 @@ static fs_fd new_placeholder(uint64_t *ino) {
   return sock;
 }
 
-/* Makes a slot with its placeholder. */
-static fs_fd new_slot(struct fs_slot **slot) {
-  uint64_t ino = 0;
-  fs_use_reap();
+static fs_fd slot_and_placeholder(struct fs_slot **slot) {
   struct fs_state *st = fs_state_attach(true);
+  uint64_t ino = 0;
   if (st == NULL) return -ENFILE;
   int64_t i = fs_slot_alloc(st);
   if (i < 0) return (fs_fd)i;
@@ -169,6 +167,17 @@ static fs_fd new_slot(struct fs_slot **slot) {
   *slot = &st->slot[i];
   atomic_fetch_add(&(*slot)->gen, 1);
   atomic_store(&(*slot)->ino, ino);
+  return fd;
+}
+
+/* Makes a slot with its placeholder. Signals wait: if a handler forked in the middle, the child
+   would give its parent's slot a placeholder of its own. */
+static fs_fd new_slot(struct fs_slot **slot) {
+  uint64_t signals;
+  fs_use_reap();
+  fs_sys_sigmask(~0ull, &signals);
+  fs_fd fd = slot_and_placeholder(slot);
+  fs_sys_sigmask(signals, NULL);
   return fd;
 }
 
@@ -242,6 +251,7 @@ void fs_fd_release(uint64_t e) {
 
 fs_err fs_fd_close(int fd) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
+  int32_t process = fs_self_process();
   uint64_t e = fs_fd_entry(fd);
   do { /* another thread's spawn may change the flags, its fork make a real file of it */
     if (FS_UNLIKELY(e & FS_FDE_CLAIMED)) e = fs_fd_settled(fd);
@@ -249,7 +259,7 @@ fs_err fs_fd_close(int fd) {
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
   bool last = release(s, e, false);
-  if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, e)) return 0;
+  if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, e, process)) return 0;
   enum fs_use_end use = last ? fs_use_retire(s, e, false, true) : FS_USE_RETIRED;
   if (use == FS_USE_NONE) free_slot(e);
   if (FS_UNLIKELY(use == FS_USE_SCAN)) fs_use_leave(s);

@@ -55,8 +55,12 @@ static fs_fd open_real(const struct fs_found *f, mode_t mode, int flags) {
   return fd;
 }
 
-/* Fills a new slot. It may be shared: another thread's fork took it for what it was before. */
+/* Fills a new slot. If it is shared and filled already, a signal handler has forked in the middle
+   of open, and the other process was quicker and may have read from it. If it is shared and idle,
+   another thread's fork took it for what it was before. */
 static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int flags) {
+  bool shared = atomic_load_explicit(&s->shared, memory_order_acquire) != 0;
+  if (FS_UNLIKELY(shared) && atomic_load_explicit(&s->kind, memory_order_relaxed) != FS_SLOT_IDLE) return;
   s->mount = f->mount;
   s->entry = f->entry;
   s->mount_key = fs_mount_list[f->mount].key;

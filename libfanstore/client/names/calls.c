@@ -117,8 +117,8 @@ static fs_err fs_names_lost_by(const struct fs_node *node, fs_err err, const voi
   return -EIO;
 }
 
-fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
-                     size_t *n) {
+static fs_err fs_call_once(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
+                           size_t *n, int32_t process) {
   const struct fs_node *node = fs_names_node();
   struct fs_link borrowed, *link = node ? fs_link_get() : NULL, *mine = NULL;
   bool answered = false;
@@ -127,12 +127,27 @@ fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char
   if (!link) link = mine = fs_link_borrow(&borrowed);
   if (node->offline && link) node = fs_node_attach(); /* the daemon was met a moment ago */
   fs_err err = link ? fs_call_by(node, link, c, name, name2, body, size, n, &answered) : -EHOSTDOWN;
-  if (fs_no_answer(err)) {
+  if (fs_no_answer(err) && fs_self_process() == process) {
     err = answered ? fs_names_lost_by(node, err, body, *n) : fs_names_lost(node, link);
     *n = 0;
   }
   if (mine) fs_link_return(mine);
   return err;
+}
+
+/* Repeats the call in a child that a signal handler forked in the middle of it. The answer is in
+   the parent's channel, and the child asks by its own. */
+fs_err fs_names_call(const struct fs_names_call *c, const char *name, const char *name2, void *body, size_t size,
+                     size_t *n) {
+  for (;;) {
+    int32_t process = fs_self_process();
+    fs_err err = fs_call_once(c, name, name2, body, size, n, process);
+    if (FS_LIKELY(fs_self_process() == process)) return err;
+    if (!fs_call_op(c)->not_twice) continue;
+    *n = 0;
+    /* What the parent has open, the parent gives back. */
+    return fs_call_op(c)->not_later ? 0 : -EIO;
+  }
 }
 
 fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char *name2, struct fs_answer *a,
@@ -143,7 +158,7 @@ fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char 
   return err == 0 && a->n > 0 && !*record ? -EIO : err;
 }
 
-uint64_t fs_names_id(void) {
+static uint64_t fs_id_once(void) {
   struct fs_link borrowed, *link = fs_link_get();
   if (!link && fs_link_borrow(&borrowed)) { /* the daemon gives each link numbers of its own */
     uint64_t id = *(volatile const uint64_t *)&borrowed.channel->first_id;
@@ -155,4 +170,14 @@ uint64_t fs_names_id(void) {
   uint64_t first = link ? *(volatile const uint64_t *)&link->channel->first_id : 0;
   uint64_t count = link ? atomic_fetch_add_explicit(&link->files, 1, memory_order_relaxed) : 0;
   return first != 0 && count < FS_OUTPUT_ID_FILES ? first + count : 0;
+}
+
+/* Asks again in a child that a signal handler forked in the middle of it, because the number may be
+   its parent's. */
+uint64_t fs_names_id(void) {
+  for (;;) {
+    int32_t process = fs_self_process();
+    uint64_t id = fs_id_once();
+    if (FS_LIKELY(fs_self_process() == process)) return id;
+  }
 }

@@ -296,22 +296,30 @@ static void fs_handover_drop(const struct fs_handover *h) {
   }
 }
 
-/* Takes what the daemon has given to this process. Signals wait, because no handler may interrupt
-   publishing. */
-static bool fs_attach_take(struct fs_handover *h) {
+/* Takes what the daemon has given to this process. Signals wait: if a handler forked in the middle,
+   the child would publish its parent's channel as its own. If a handler has forked by now, the
+   child drops what it inherited. */
+static bool fs_attach_take(struct fs_handover *h, int32_t process) {
   uint64_t signals;
   fs_sys_sigmask(~0ull, &signals);
-  bool publish = fs_own_publish_begin();
-  bool attached = fs_node_take(h) && (fs_link_take(h) || !fs_self_owner());
+  bool mine = fs_self_process() == process, publish = mine && fs_own_publish_begin();
+  bool attached = mine && fs_node_take(h) && (fs_link_take(h) || !fs_self_owner());
   if (publish) fs_own_publish_end();
   fs_handover_drop(h);
   fs_sys_sigmask(signals, NULL);
   return attached;
 }
 
+/* Attaches. In a child that was forked meanwhile, attaches again for the child, unless the handler
+   has done so. */
 static bool fs_attach(void) {
-  struct fs_handover h;
-  return fs_meet(&h) == 0 && fs_attach_take(&h);
+  for (;;) {
+    struct fs_handover h;
+    int32_t process = fs_self_process();
+    bool attached = fs_meet(&h) == 0 && fs_attach_take(&h, process);
+    if (FS_LIKELY(fs_self_process() == process)) return attached;
+    if (atomic_load(&fs_self()->link)) return true;
+  }
 }
 
 /* The descriptors keep the numbers that they came with: nobody else uses the child's during the
@@ -345,11 +353,13 @@ struct fs_link *fs_link_get(void) {
   struct fs_link *link = atomic_load_explicit(&self->link, memory_order_acquire);
   if (FS_LIKELY(link != NULL) || !fs_run_set()) return link;
   if (!fs_self_owner() && atomic_load_explicit(&g_node, memory_order_acquire)) return NULL;
+  int32_t process = fs_self_process();
   /* After a failure, tries again only every few seconds: a daemon that does not answer must not
      slow down every call. */
   if (fs_now_ns() >= atomic_load(&self->link_retry_ns) && !fs_attach())
     atomic_store(&self->link_retry_ns, fs_now_ns() + FS_ATTACH_RETRY_NS);
-  return atomic_load_explicit(&self->link, memory_order_acquire);
+  link = atomic_load_explicit(&self->link, memory_order_acquire);
+  return FS_LIKELY(link || fs_self_process() == process) ? link : fs_link_get();
 }
 
 /* Programs that see other files than the launcher does are common: containers, or a private
@@ -390,9 +400,23 @@ struct fs_link *fs_link_newest(void) {
   return atomic_load(&g_link);
 }
 
+/* Replaces an inherited link's channel by memory of the child's own. A signal handler may have
+   forked in the middle of a read, which goes on in the child with its parent's link. The read must
+   neither crash nor touch the parent's slots, so the link stays. data.c then does the read
+   again. */
+static void fs_link_disown(struct fs_link *link) {
+  void *p = fs_sys_mmap(link->channel, link->channel_size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (fs_sys_mmap_failed(p)) fs_mem_unmap(link->channel, link->channel_size);
+  fs_own_close(link->socket);
+  fs_own_close(link->doorbell);
+  link->socket = link->doorbell = -1;
+  atomic_store_explicit(&link->dead, true, memory_order_relaxed);
+}
+
 void fs_link_forked(struct fs_link *inherited) {
   void *expected = inherited;
   if (!inherited) return;
   atomic_compare_exchange_strong(&g_link, &expected, NULL);
-  fs_link_drop(inherited);
+  fs_link_disown(inherited);
 }

@@ -60,13 +60,17 @@ struct fs_self *fs_self(void) {
   return self;
 }
 
-/* Adopts the memory for this process. */
+/* Adopts the memory for this process. Signals wait: if a handler forked in the middle, the child
+   would take its parent's number for its own. */
 static __attribute__((noinline)) bool fs_self_adopt(struct fs_self *self) {
+  uint64_t signals;
+  fs_sys_sigmask(~0ull, &signals);
   int32_t pid = fs_sys_getpid(), none = 0;
   /* First: later, other threads may make a link of this process. */
   struct fs_link *inherited = fs_link_newest();
   bool adopted = atomic_compare_exchange_strong(&self->pid, &none, pid);
   if (adopted) fs_link_forked(inherited);
+  fs_sys_sigmask(signals, NULL);
   return adopted || none == pid;
 }
 

@@ -211,11 +211,15 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   return fd;
 }
 
-/* Makes a number and its backing file. Nobody else has the name. */
+/* Makes a number and its backing file. Nobody else has the name, except if a signal handler has
+   forked between the two: then the child or the parent may. */
 static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
-  fs_err err = (*id = fs_names_id()) == 0 ? -EIO : fs_output_path(fs_names_node(), *id, path);
-  if (err != 0) return err;
-  fs_fd fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  fs_fd fd;
+  do {
+    fs_err err = (*id = fs_names_id()) == 0 ? -EIO : fs_output_path(fs_names_node(), *id, path);
+    if (err != 0) return err;
+    fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
+  } while (fd == -EEXIST);
   return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
 }
 

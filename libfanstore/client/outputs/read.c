@@ -103,7 +103,7 @@ static uint64_t asked_now(void) {
 }
 
 /* Asks home once. Sets *old to the snapshot that is to be given back, or 0. */
-static fs_err refresh_held(uint32_t entry, struct output_opened *held, struct fs_opened *h, uint32_t *old) {
+static fs_err refresh_once(uint32_t entry, struct output_opened *held, struct fs_opened *h, uint32_t *old) {
   uint64_t now = asked_now();
   fs_err err = hold(entry, h);
   *old = err == 0 ? h->snapshot : 0;
@@ -122,14 +122,19 @@ static fs_err refresh_held(uint32_t entry, struct output_opened *held, struct fs
 }
 
 /* Asks home what the file is now. The answer's snapshot becomes this process's, unless another
-   thread has asked later. */
+   thread has asked later. A child that a signal handler forked in the middle of this asks for
+   itself: its parent may give its own snapshot back at any time. */
 static fs_err refresh(uint32_t entry, struct fs_opened *h) {
   struct output_opened *held = held_of(entry);
-  uint32_t old;
   if (held == NULL) return -EUCLEAN;
-  fs_err err = refresh_held(entry, held, h, &old);
-  give_back(entry, old);
-  return err;
+  for (;;) {
+    uint32_t old;
+    int32_t process = fs_self_process();
+    fs_err err = refresh_once(entry, held, h, &old);
+    if (FS_UNLIKELY(fs_self_process() != process)) continue;
+    give_back(entry, old);
+    return err;
+  }
 }
 
 /* Counts one open less and returns how many there were. */
@@ -217,6 +222,7 @@ void fs_output_copied_slot(const struct fs_slot *s) {
 static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
   struct output_opened *held = held_of(entry);
   struct fs_opened h;
+  int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
   bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
   bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0;
@@ -229,7 +235,7 @@ static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
     w->segments = atomic_load(&held->segments) != 0;
     if (turn_is(held, turn)) break;
   }
-  return err;
+  return err == 0 && FS_UNLIKELY(fs_self_process() != process) ? known_whole(entry, w) : err; /* wiped by a fork */
 }
 
 bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list) {
@@ -383,17 +389,22 @@ static void told(uint32_t entry, fs_err err) {
           fs_u64_text(FS_OUTPUT_ID_RANK(number), home), ", which has it (", fs_err_text(err), ")");
 }
 
+/* Begins again in a child that a signal handler forked meanwhile: the pins were its parent's. */
 static fs_err read_once(uint32_t entry, struct out_reading *r, uint64_t list, void *buf, size_t n, uint64_t off,
                         size_t *done) {
   struct fs_link borrowed;
+  int32_t process;
   fs_err err = snapshot(entry, r);
   if (err == 0 && list != 0 && r->list != list) err = -EREMCHG;
   if (err != 0 || off >= r->size) return err;
-  *done = 0;
-  r->link = fs_link_get();
-  if (!r->link) r->link = fs_link_borrow(&borrowed);
-  err = r->link ? read_all(entry, r, buf, n, off, done) : -EHOSTDOWN;
-  if (r->link == &borrowed) fs_link_return(&borrowed);
+  do {
+    process = fs_self_process();
+    *done = 0;
+    r->link = fs_link_get();
+    if (!r->link) r->link = fs_link_borrow(&borrowed);
+    err = r->link ? read_all(entry, r, buf, n, off, done) : -EHOSTDOWN;
+    if (r->link == &borrowed) fs_link_return(&borrowed);
+  } while (FS_UNLIKELY(fs_self_process() != process));
   return still_held(entry, r->snapshot) ? err : -ESTALE;
 }
 

@@ -59,8 +59,11 @@ static fs_err ask_segment(uint32_t entry, uint64_t offered, uint64_t *segment) {
 static fs_fd new_segment(const struct fs_node *node, uint32_t entry, bool offer, uint64_t *segment) {
   char path[PATH_MAX];
   uint64_t taken;
-  *segment = fs_names_id();
-  fs_fd fd = *segment == 0 ? -EIO : open_segment(node, *segment, O_CREAT | O_EXCL);
+  fs_fd fd;
+  do { /* EEXIST: the number was shared by a fork in a signal handler */
+    *segment = fs_names_id();
+    fd = *segment == 0 ? -EIO : open_segment(node, *segment, O_CREAT | O_EXCL);
+  } while (fd == -EEXIST);
   if (fd < 0 || !offer || ask_segment(entry, *segment, &taken) != 0 || taken == *segment) return fd;
   fs_fd other = open_old(node, taken);
   if (other < 0) return fd;
@@ -139,7 +142,8 @@ static bool begin(struct fs_output_writing *at) {
 
 static fs_err flush(uint32_t entry, bool sync);
 
-/* Ends a call that uses the writer. */
+/* Ends a call that uses the writer. A child that a signal handler forked in the middle of a call
+   has none to end. */
 static void finish(struct fs_output_writing *at, uint32_t entry) {
   uint32_t uses = atomic_load(&at->uses), next;
   do {

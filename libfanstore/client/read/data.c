@@ -16,6 +16,7 @@ struct fs_reading {
   struct fs_dataset *ds;
   struct fs_link *link; /* NULL: no daemon at this time */
   uint32_t entry;
+  int32_t process; /* began the read */
   fs_err err;
 };
 
@@ -30,7 +31,7 @@ static fs_err fs_read_local(struct fs_dataset *ds, struct fs_piece *p) {
     return fs_local_copy(ds, b->partition, p->dst, p->n, b->offset + p->off, b->offset, end);
   if (fs_piece_raw(p) && fs_piece_whole(p)) { /* what is checked is what the caller gets */
     fs_err err = fs_local_copy(ds, b->partition, p->dst, p->n, b->offset, b->offset, end);
-    return err < 0 ? err : fs_local_check(ds, b, p->dst);
+    return err < 0 ? err : fs_local_check(ds, b, p->dst, NULL);
   }
   fs_err err = fs_local_stored(ds, b, &s);
   if (err < 0) return err;
@@ -44,11 +45,11 @@ static fs_err fs_read_shared(struct fs_dataset *ds, struct fs_piece *p) {
   struct fs_scratch s;
   bool raw = fs_piece_raw(p);
   p->place = FS_PLACE_IS_SHARED;
-  if (raw && fs_piece_whole(p)) return fs_shared_block(ds, b, p->dst);
+  if (raw && fs_piece_whole(p)) return fs_shared_block(ds, b, p->dst, NULL);
   if (raw && fs_checked(ds, FS_CHECK_SHARED, b->key)) return fs_shared_range(ds, b, p->dst, p->n, p->off);
   fs_err err = fs_scratch_get(ds, b->stored_len, &s);
   if (err < 0) return err;
-  err = fs_shared_block(ds, b, s.buf);
+  err = fs_shared_block(ds, b, s.buf, &s);
   if (err == 0) err = fs_decode_piece(ds, s.buf, p);
   fs_scratch_put(&s, err == 0 && raw ? b->key : FS_KEY_NONE, b->plain_len);
   return err;
@@ -86,7 +87,8 @@ static void fs_read_told(const struct fs_reading *r, const struct fs_piece *p, f
 }
 
 static fs_err fs_read_failed(const struct fs_reading *r, const struct fs_piece *p, fs_err err) {
-  if (err == -EFAULT) return err;
+  /* A child begins the read again. */
+  if (err == -EFAULT || fs_self_process() != r->process) return err;
   fs_count(FS_C_ERRORS, 1);
   fs_read_told(r, p, err);
   return -EIO;
@@ -217,15 +219,20 @@ static size_t fs_window_read(struct fs_reading *r, uint8_t *dst, size_t n, uint6
   return done;
 }
 
-/* Reads window by window. */
+/* Reads window by window. A child that a signal handler forked in the middle of it begins again:
+   the memory of the decoded blocks was wiped, and the pins were its parent's. */
 static size_t fs_read_windows(struct fs_reading *r, uint8_t *dst, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_link borrowed;
-  size_t done = 0;
-  r->err = 0;
-  r->link = r->ds->node ? fs_link_get() : NULL;
-  if (FS_UNLIKELY(!r->link && r->ds->node)) r->link = fs_link_borrow(&borrowed);
-  while (done < n && r->err == 0) done += fs_window_read(r, dst + done, n - done, off + done, done ? NULL : place);
-  if (FS_UNLIKELY(r->link == &borrowed)) fs_link_return(&borrowed);
+  size_t done;
+  do {
+    r->process = fs_self_process();
+    done = 0;
+    r->err = 0;
+    r->link = r->ds->node ? fs_link_get() : NULL;
+    if (FS_UNLIKELY(!r->link && r->ds->node)) r->link = fs_link_borrow(&borrowed);
+    while (done < n && r->err == 0) done += fs_window_read(r, dst + done, n - done, off + done, done ? NULL : place);
+    if (FS_UNLIKELY(r->link == &borrowed)) fs_link_return(&borrowed);
+  } while (FS_UNLIKELY(fs_self_process() != r->process));
   return done;
 }
 

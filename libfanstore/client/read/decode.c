@@ -24,6 +24,7 @@ struct fs_dslot {
   _Atomic uint32_t lock; /* number of readers, or FS_SLOT_TAKEN */
   _Atomic uint32_t used; /* read since the hand passed */
   _Atomic uint64_t key;  /* key + 1 of its block, or 0; changes under FS_SLOT_TAKEN only */
+  _Atomic int32_t owner; /* the process that put it there: a forked child finds the bytes wiped */
   uint32_t len;          /* how many of the bytes are there, from the block's beginning */
 };
 
@@ -52,8 +53,15 @@ static uint8_t *fs_slot_bytes(const struct fs_dataset *ds, struct fs_dcache *c, 
   return (uint8_t *)c + FS_DECODED_DATA + (size_t)i * ds->ix.block_size;
 }
 
+/* Ends a reader's use. In a child that was forked meanwhile, the slot was wiped and has no
+   readers. */
 static void fs_slot_leave(struct fs_dslot *s) {
-  atomic_fetch_sub_explicit(&s->lock, 1, memory_order_release);
+  uint32_t readers = atomic_load_explicit(&s->lock, memory_order_relaxed);
+  while (readers != 0 && readers != FS_SLOT_TAKEN) {
+    if (atomic_compare_exchange_weak_explicit(&s->lock, &readers, readers - 1, memory_order_release,
+                                              memory_order_relaxed))
+      return;
+  }
 }
 
 /* Becomes a reader of the slot if it holds this block. */
@@ -74,16 +82,18 @@ static _Atomic uint8_t *fs_slot_hint(struct fs_dcache *c, uint64_t key) {
 
 /* Copies the range if slot i holds it. A block whose last byte is read goes first when room is
    needed. So a file that is read to its end passes through one slot, which stays in the processor's
-   cache. */
+   cache. The copy counts only if no signal handler has forked in the middle of it: in that child
+   the rest of the bytes were zeros. */
 static bool fs_slot_copy(struct fs_dataset *ds, struct fs_dcache *c, uint32_t i, const struct fs_piece *p) {
   struct fs_dslot *s = &c->slot[i];
   if (!fs_slot_read(s, p->b.key)) return false;
+  int32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
   bool found = p->off + p->n <= s->len, end = p->off + p->n == p->b.plain_len;
   if (found) fs_copy(p->dst, fs_slot_bytes(ds, c, i) + p->off, p->n);
   if (FS_UNLIKELY(found && end)) atomic_store_explicit(&c->spent, i + 1, memory_order_relaxed);
   if (!atomic_load_explicit(&s->used, memory_order_relaxed)) atomic_store_explicit(&s->used, 1, memory_order_relaxed);
   fs_slot_leave(s);
-  return found;
+  return found && FS_LIKELY(fs_self_process() == owner);
 }
 
 bool fs_decoded_copy(struct fs_dataset *ds, const struct fs_piece *p) {
@@ -135,7 +145,7 @@ static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
    if possible. */
 static fs_err fs_scratch_for(struct fs_dataset *ds, size_t n, uint64_t key, struct fs_scratch *s, bool *again) {
   struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
-  *s = (struct fs_scratch){0};
+  *s = (struct fs_scratch){.process = fs_self_process()};
   if (!c) c = fs_dcache_make(ds);
   uint32_t slots = fs_dcache_slots(ds);
   int32_t i = c && key != FS_KEY_NONE ? fs_slot_of(c, slots, key) : -1;
@@ -161,12 +171,18 @@ fs_err fs_scratch_get(struct fs_dataset *ds, size_t n, struct fs_scratch *s) {
   return fs_scratch_for(ds, n, FS_KEY_NONE, s, &again);
 }
 
+bool fs_scratch_wiped(const struct fs_scratch *s) {
+  return s->slot && s->process != fs_self_process();
+}
+
 void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
   if (!s->slot) {
     fs_mem_unmap(s->buf, s->mapped);
     return;
   }
+  if (fs_scratch_wiped(s)) key = FS_KEY_NONE;
   s->slot->len = len;
+  atomic_store_explicit(&s->slot->owner, s->process, memory_order_relaxed);
   atomic_store_explicit(&s->slot->used, key != FS_KEY_NONE, memory_order_relaxed);
   if (key != FS_KEY_NONE && s->hint) atomic_store_explicit(s->hint, s->number, memory_order_relaxed);
   atomic_store_explicit(&s->slot->key, key == FS_KEY_NONE ? 0 : key + 1, memory_order_relaxed);

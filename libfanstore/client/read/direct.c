@@ -22,8 +22,9 @@
 #define FS_DIRECT_UNIT 4096u          /* if the kernel does not say (before Linux 6.1) */
 
 struct fs_bounce {
-  _Atomic bool lock;           /* a thread uses it */
-  _Atomic uintptr_t part;      /* struct fs_part: the partition whose bytes it holds; 0: none */
+  _Atomic int32_t lock;        /* the process that uses it, or 0 */
+  _Atomic int32_t owner;       /* the process that filled it; in a child it is empty */
+  _Atomic uintptr_t part;      /* struct fs_part: the partition whose bytes it holds */
   _Atomic uint64_t begin, end; /* their range; all of it is changed under the lock only */
   uint32_t last;               /* bytes that its last read was meant to have */
 };
@@ -44,6 +45,7 @@ struct fs_direct {
   uint32_t p;
   struct fs_bounces *all;
   uint8_t *bytes;
+  int32_t process;
   int fd;
   bool temporary; /* closed after this read */
   uint32_t unit;  /* of offsets, lengths and addresses */
@@ -73,27 +75,33 @@ static uint8_t *fs_bounce_bytes(const struct fs_direct *d, const struct fs_bounc
   return d->bytes + (size_t)(s - d->all->slot) * FS_BOUNCE_BYTES;
 }
 
-static bool fs_bounce_take(struct fs_bounce *s) {
-  return !atomic_exchange_explicit(&s->lock, true, memory_order_acquire);
+static bool fs_bounce_take(const struct fs_direct *d, struct fs_bounce *s) {
+  int32_t none = 0;
+  return atomic_compare_exchange_strong_explicit(&s->lock, &none, d->process, memory_order_acquire,
+                                                 memory_order_relaxed);
 }
 
-static void fs_bounce_leave(struct fs_bounce *s) {
-  atomic_store_explicit(&s->lock, false, memory_order_release);
+/* In a child that was forked meanwhile, the buffer is not this read's any more. */
+static void fs_bounce_leave(const struct fs_direct *d, struct fs_bounce *s) {
+  int32_t own = d->process;
+  atomic_compare_exchange_strong_explicit(&s->lock, &own, 0, memory_order_release, memory_order_relaxed);
 }
 
 /* Returns whether the buffer has bytes from `off` on, or, with `next`, the ones before. */
 static bool fs_bounce_has(const struct fs_direct *d, const struct fs_bounce *s, uint64_t off, bool next) {
   uint64_t end = atomic_load_explicit(&s->end, memory_order_relaxed);
-  if (atomic_load_explicit(&s->part, memory_order_relaxed) != (uintptr_t)&d->ds->part[d->p]) return false;
+  if (atomic_load_explicit(&s->owner, memory_order_relaxed) != d->process ||
+      atomic_load_explicit(&s->part, memory_order_relaxed) != (uintptr_t)&d->ds->part[d->p])
+    return false;
   return next ? end == off : end > off && atomic_load_explicit(&s->begin, memory_order_relaxed) <= off;
 }
 
 static struct fs_bounce *fs_bounce_find(const struct fs_direct *d, uint64_t off, bool next) {
   for (uint32_t i = 0; i < FS_BOUNCES; i++) {
     struct fs_bounce *s = &d->all->slot[i];
-    if (!fs_bounce_has(d, s, off, next) || !fs_bounce_take(s)) continue;
+    if (!fs_bounce_has(d, s, off, next) || !fs_bounce_take(d, s)) continue;
     if (fs_bounce_has(d, s, off, next)) return s;
-    fs_bounce_leave(s);
+    fs_bounce_leave(d, s);
   }
   return NULL;
 }
@@ -101,10 +109,10 @@ static struct fs_bounce *fs_bounce_find(const struct fs_direct *d, uint64_t off,
 static struct fs_bounce *fs_bounce_free(const struct fs_direct *d) {
   for (uint32_t tries = 0; tries < FS_BOUNCE_USUAL; tries++) {
     uint32_t i = atomic_fetch_add_explicit(&d->all->hand, 1, memory_order_relaxed) % FS_BOUNCE_USUAL;
-    if (fs_bounce_take(&d->all->slot[i])) return &d->all->slot[i];
+    if (fs_bounce_take(d, &d->all->slot[i])) return &d->all->slot[i];
   }
   for (uint32_t i = FS_BOUNCE_USUAL; i < FS_BOUNCES; i++) {
-    if (fs_bounce_take(&d->all->slot[i])) return &d->all->slot[i];
+    if (fs_bounce_take(d, &d->all->slot[i])) return &d->all->slot[i];
   }
   return NULL;
 }
@@ -115,7 +123,7 @@ static size_t fs_bounce_copy(const struct fs_direct *d, uint8_t *dst, size_t n, 
   if (!s) return 0;
   n = FS_MIN(n, (size_t)(s->end - off));
   fs_copy(dst, fs_bounce_bytes(d, s) + (off - s->begin), n);
-  fs_bounce_leave(s);
+  fs_bounce_leave(d, s);
   return n;
 }
 
@@ -197,7 +205,7 @@ static fs_ssize fs_direct_fill(struct fs_direct *d, uint8_t *dst, size_t n, uint
   end = FS_MIN(end, begin + FS_BOUNCE_BYTES);
   n = FS_MIN(n, (size_t)(end - off));
   uint8_t *bytes = fs_bounce_bytes(d, s);
-  atomic_store_explicit(&s->part, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
   fs_ssize got = fs_direct_pread(d, bytes, (size_t)(end - begin), begin, (size_t)(off + n - begin));
   if (got >= 0) {
     fs_copy(dst, bytes + (off - begin), n);
@@ -205,8 +213,9 @@ static fs_ssize fs_direct_fill(struct fs_direct *d, uint8_t *dst, size_t n, uint
     atomic_store_explicit(&s->begin, begin, memory_order_relaxed);
     atomic_store_explicit(&s->end, begin + (uint64_t)got, memory_order_relaxed);
     atomic_store_explicit(&s->part, (uintptr_t)&d->ds->part[d->p], memory_order_relaxed);
+    atomic_store_explicit(&s->owner, d->process, memory_order_relaxed);
   }
-  fs_bounce_leave(s);
+  fs_bounce_leave(d, s);
   return got < 0 ? got : (fs_ssize)n;
 }
 
@@ -233,12 +242,12 @@ static fs_err fs_direct_rest(struct fs_direct *d, uint8_t *dst, const struct fs_
 }
 
 fs_err fs_direct_read(struct fs_dataset *ds, uint32_t p, void *dst, const struct fs_cold_read *r) {
-  struct fs_direct d = {.ds = ds, .p = p};
+  struct fs_direct d = {.ds = ds, .p = p, .process = fs_self_process()};
   size_t done = 0;
   if (atomic_load_explicit(&ds->part[p].direct_fd, memory_order_relaxed) < 0 || fs_vfork_depth > 0) return -EAGAIN;
   bool stream = fs_direct_stream(&ds->part[p], r);
   const uint8_t *map = fs_local_map(ds, p);
-  if (!map || !fs_bounces(&d)) return -EAGAIN;
+  if (d.process <= 0 || !map || !fs_bounces(&d)) return -EAGAIN;
   for (size_t n; done < r->n && (n = fs_bounce_copy(&d, (uint8_t *)dst + done, r->n - done, r->off + done)) > 0;)
     done += n;
   if (done < r->n) {
@@ -246,6 +255,8 @@ fs_err fs_direct_read(struct fs_dataset *ds, uint32_t p, void *dst, const struct
     fs_err err = fs_direct_rest(&d, dst, r, done);
     if (err < 0) return err;
   }
+  /* A signal handler has forked: the buffers are empty here. */
+  if (fs_self_process() != d.process) return -EAGAIN;
   fs_count(FS_C_DIRECT, r->n);
   return 0;
 }

@@ -231,9 +231,10 @@ void fs_local_failed(struct fs_dataset *ds, uint32_t p) {
   if (atomic_exchange(&ds->part[p].told, 1) == 0) FS_NOTE(ds->local, "/", fs_part_name(p, name), text);
 }
 
-fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored) {
+fs_err fs_local_check(struct fs_dataset *ds, const struct fs_block *b, const void *stored,
+                      const struct fs_scratch *in) {
   char name[FS_PART_NAME_SIZE];
-  fs_err err = fs_check_block(ds, FS_CHECK_LOCAL, b, stored);
+  fs_err err = fs_check_block(ds, FS_CHECK_LOCAL, b, stored, in);
   if (err == -EBADMSG) {
     if (atomic_exchange(&ds->part[b->partition].told, 1) == 0)
       FS_NOTE(ds->local, "/", fs_part_name(b->partition, name),
@@ -252,7 +253,7 @@ fs_err fs_local_stored(struct fs_dataset *ds, const struct fs_block *b, struct f
     err = fs_local_copy(ds, b->partition, out->scratch.buf, b->stored_len, b->offset, b->offset,
                         b->offset + b->stored_len);
   }
-  if (err == 0) err = fs_local_check(ds, b, out->bytes);
+  if (err == 0) err = fs_local_check(ds, b, out->bytes, &out->scratch);
   if (err < 0) fs_local_stored_end(out);
   return err;
 }

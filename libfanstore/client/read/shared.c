@@ -71,9 +71,9 @@ static fs_err fs_shared_pread(struct fs_dataset *ds, uint32_t p, void *dst, size
 
 /* ---- reading ---- */
 
-fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst) {
+fs_err fs_shared_block(struct fs_dataset *ds, const struct fs_block *b, void *dst, const struct fs_scratch *in) {
   fs_err err = fs_shared_pread(ds, b->partition, dst, b->stored_len, b->offset);
-  return err < 0 ? err : fs_check_block(ds, FS_CHECK_SHARED, b, dst);
+  return err < 0 ? err : fs_check_block(ds, FS_CHECK_SHARED, b, dst, in);
 }
 
 fs_err fs_shared_range(struct fs_dataset *ds, const struct fs_block *b, void *dst, size_t n, uint64_t off) {

@@ -32,9 +32,11 @@ bool fs_checked(struct fs_dataset *ds, enum fs_check which, uint64_t key) {
   return bits && (atomic_load_explicit(&bits[i / 8], memory_order_relaxed) >> (i % 8) & 1);
 }
 
-fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored) {
+fs_err fs_check_block(struct fs_dataset *ds, enum fs_check which, const struct fs_block *b, const void *stored,
+                      const struct fs_scratch *in) {
   if (fs_checked(ds, which, b->key)) return 0;
   if (fs_xxh3(stored, b->stored_len) != b->xxh3) {
+    if (in && fs_scratch_wiped(in)) return -EAGAIN;
     fs_count(FS_C_DAMAGED, 1);
     return -EBADMSG;
   }

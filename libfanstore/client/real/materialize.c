@@ -306,7 +306,7 @@ static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len,
 static bool fs_block_checked(struct fs_making *m, enum fs_check which, const struct fs_block *b, uint8_t *buf) {
   struct fs_stored s;
   if (fs_checked(m->ds, which, b->key)) return true;
-  if (which == FS_CHECK_SHARED) return fs_shared_block(m->ds, b, buf) == 0;
+  if (which == FS_CHECK_SHARED) return fs_shared_block(m->ds, b, buf, NULL) == 0;
   if (fs_local_stored(m->ds, b, &s) < 0) return false;
   fs_local_stored_end(&s);
   return true;
