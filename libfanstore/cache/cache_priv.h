@@ -20,10 +20,11 @@ struct fs_own_line {
   uint64_t key;
   uint32_t extent;     /* the line's extent; FREE: the next free line */
   uint32_t prev, next; /* in the queue of its class */
-  uint16_t age;        /* rounds of the hand without a use; of a passing line: turns before */
+  uint16_t age; /* resident, awaited: rounds of the hand without a use; passing: 1 in its second time in the queue */
   uint8_t state;
   uint8_t way;
   uint8_t class;
+  uint8_t counted; /* when a use of a resident line was counted last: how often the cache was filled then */
   bool queued;
 };
 
@@ -42,16 +43,19 @@ struct fs_cache {
   uint32_t lines, mask, free_line, made;
   int slab_fd, heat_fd;
   struct fs_slab slab;
-  /* all in granules, see "resident, passing and awaited lines" */
-  uint64_t passing;             /* room for passing lines */
-  uint64_t in[FS_LINE_CLASSES]; /* lines of each class, also those that are being filled */
-  uint64_t due;                 /* what the hand has yet to pass */
-  uint64_t renew;               /* what the hand has yet to pass while it renews the residents */
-  uint64_t filled;              /* given out so far */
-  uint64_t judge_at;            /* `filled` at the next comparison */
-  uint64_t again;               /* fetched again since the last comparison */
-  uint64_t before;              /* fetched again before that; loses a quarter at each comparison */
-  uint64_t used;                /* of used residents; loses a quarter, too */
+  /* all in granules, see keep.c */
+  uint64_t passing, passing_least; /* room for passing lines */
+  uint64_t in[FS_LINE_CLASSES];    /* lines of each class, also those that are being filled */
+  uint64_t due;                    /* what the hand has yet to pass */
+  uint64_t renew;                  /* what the hand has yet to pass while it renews the residents */
+  uint64_t filled;                 /* given out so far */
+  uint64_t judge_at;               /* `filled` at the next comparison */
+  uint64_t again;                  /* fetched again since the last comparison */
+  uint64_t before;                 /* fetched again before that; loses a quarter at each comparison */
+  uint64_t used;                   /* of used residents; loses a quarter, too */
+  uint64_t near;                   /* fetched again soon, since `filled` was `sized` */
+  uint64_t sized;
+  uint32_t look; /* the awaited line that is looked at next, or FS_SLAB_NONE: the first */
   struct fs_cache_queue {
     uint32_t first, last;
   } queue[FS_LINE_CLASSES]; /* of passing and of awaited lines, in the order in which they came */

@@ -34,6 +34,7 @@ static void fs_cache_unqueue(struct fs_cache *c, uint32_t l) {
   struct fs_cache_queue *q = &c->queue[o->class];
   if (!o->queued) return;
   o->queued = false;
+  if (c->look == l) c->look = o->next;
   *(o->prev != FS_SLAB_NONE ? &c->own[o->prev].next : &q->first) = o->next;
   *(o->next != FS_SLAB_NONE ? &c->own[o->next].prev : &q->last) = o->prev;
 }
@@ -70,23 +71,52 @@ static void fs_cache_pass_over(struct fs_cache *c) {
   uint32_t most = o->class == FS_LINE_AWAITED ? FS_CACHE_AWAITED : renew ? 0 : FS_CACHE_AGE;
   o->age++;
   if (o->class == FS_LINE_RESIDENT && fs_cache_used(c, l)) {
+    uint8_t turn = (uint8_t)(c->filled / fs_cache_capacity(c));
+    if (o->counted != turn) c->used += size;
+    o->counted = turn;
     o->age = 0;
-    c->used += size;
   }
   if (o->age > most) fs_cache_move(c, l, FS_LINE_PASSING);
 }
 
-/* Finds those of the oldest awaited lines that were read. They become resident if there is room, and
-   some to spare: as many lines are awaited, now more, now less, as programs ask for ahead. */
+/* A read awaited line becomes resident if there is room, and some to spare: as many lines are awaited,
+   now more, now less, as programs ask for ahead. Returns whether it was read. */
+static bool fs_cache_came(struct fs_cache *c, uint32_t l) {
+  if (!fs_cache_used(c, l)) return false;
+  fs_cache_move(c, l, fs_cache_residents_full(c, c->passing) ? FS_LINE_PASSING : FS_LINE_RESIDENT);
+  return true;
+}
+
+/* Finds awaited lines that were read. Most are the oldest. Some others are looked at each time, as
+   the oldest may never be read. */
 static void fs_cache_arrived(struct fs_cache *c) {
-  uint32_t l = c->queue[FS_LINE_AWAITED].first, next;
+  const uint32_t *first = &c->queue[FS_LINE_AWAITED].first;
+  uint32_t l = *first, next;
   for (unsigned n = 0, unread = 0; n < FS_CACHE_WARM_WALK && unread < FS_CACHE_BATCH && l != FS_SLAB_NONE;
        n++, l = next) {
     next = c->own[l].next;
-    bool read = fs_cache_used(c, l);
-    unread += !read;
-    if (read) fs_cache_move(c, l, fs_cache_residents_full(c, c->passing) ? FS_LINE_PASSING : FS_LINE_RESIDENT);
+    unread += !fs_cache_came(c, l);
   }
+  for (unsigned n = 0; n < FS_CACHE_BATCH / 4; n++) {
+    l = c->look != FS_SLAB_NONE ? c->look : *first;
+    if (l == FS_SLAB_NONE) return;
+    c->look = c->own[l].next;
+    (void)fs_cache_came(c, l);
+  }
+}
+
+/* Sets the room for passing lines anew. `near` are blocks that were fetched again soon: with three
+   times the room they would have been there. Several readers of the same files, one behind the
+   other, fetch every second block so, and readers of shuffled epochs few. */
+static void fs_cache_resize(struct fs_cache *c) {
+  uint64_t capacity = fs_cache_capacity(c), fetched = c->filled - c->sized;
+  if (fetched < capacity / FS_CACHE_PASSING) return;
+  if (c->near > fetched / 8 * 3)
+    c->passing = FS_MIN(c->passing + c->passing / 2, capacity / 2);
+  else
+    c->passing = FS_MAX(c->passing - c->passing / 64, c->passing_least);
+  c->sized = c->filled;
+  c->near = 0;
 }
 
 /* Finds out whether other blocks are read now than when the residents were chosen. `again` are
@@ -100,9 +130,12 @@ static void fs_cache_judge(struct fs_cache *c, uint64_t key, uint64_t granules) 
   struct fs_cache_seen *seen = &c->seen[hash % FS_CACHE_SEEN];
   c->filled += granules;
   if ((hash >> 32) % one_in == 0) {
-    if (seen->key == key && c->filled - seen->at <= capacity) c->again += granules * one_in;
+    uint64_t since = seen->key == key ? c->filled - seen->at : UINT64_MAX;
+    if (since <= capacity) c->again += granules * one_in;
+    if (since <= 3 * c->passing) c->near += granules * one_in;
     *seen = (struct fs_cache_seen){.key = key, .at = c->filled};
   }
+  fs_cache_resize(c);
   if (c->filled < c->judge_at) return;
   bool others = c->before > c->used + capacity / 64;
   if (others) c->renew = capacity;
@@ -119,7 +152,8 @@ static void fs_cache_hand(struct fs_cache *c) {
 
 void fs_cache_keep_init(struct fs_cache *c, uint32_t max_stored) {
   uint64_t all = fs_cache_capacity(c), block = ((uint64_t)max_stored + FS_CACHE_HEADROOM) / FS_SLAB_GRANULE;
-  c->passing = FS_MAX(all / FS_CACHE_PASSING, FS_MIN(all / 2, block));
+  c->passing = c->passing_least = FS_MAX(all / FS_CACHE_PASSING, FS_MIN(all / 2, block));
+  c->look = FS_SLAB_NONE;
   for (int i = 0; i < FS_LINE_CLASSES; i++) c->queue[i] = (struct fs_cache_queue){FS_SLAB_NONE, FS_SLAB_NONE};
 }
 
@@ -127,6 +161,7 @@ void fs_cache_keep(struct fs_cache *c, uint32_t l) {
   uint32_t size = fs_cache_size(c, l);
   c->own[l].class = fs_cache_residents_full(c, size) ? FS_LINE_PASSING : FS_LINE_RESIDENT;
   c->own[l].age = 0;
+  c->own[l].counted = 0;
   c->in[c->own[l].class] += size;
   fs_cache_judge(c, c->own[l].key, size);
 }
@@ -213,8 +248,8 @@ static uint32_t fs_cache_pass(struct fs_cache *c, uint64_t want) {
   return n ? fs_cache_evict(c, batch, n) : 0;
 }
 
-/* Evicts a batch of neighbouring lines from the hand on. Warm lines get a second chance. *walk:
-   extents that may still be passed. */
+/* Evicts a batch of neighbouring lines from the hand on. Used lines get a second chance. Awaited lines
+   that nobody has read are taken in the second round only. *walk: extents that may still be passed. */
 static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk) {
   uint32_t batch[FS_CACHE_BATCH], n = 0;
   uint64_t room = 0;
@@ -223,8 +258,8 @@ static uint32_t fs_cache_sweep(struct fs_cache *c, uint64_t want, uint64_t *walk
     --*walk;
     uint32_t l = fs_slab_sweep(&c->slab);
     if (l == FS_SLAB_NONE || c->own[l].state != FS_LINE_VALID) continue;
-    if (warm < FS_CACHE_WARM_WALK && fs_cache_used(c, l)) {
-      if (c->own[l].class == FS_LINE_AWAITED) fs_cache_move(c, l, FS_LINE_PASSING);
+    bool used = fs_cache_used(c, l), awaited = c->own[l].class == FS_LINE_AWAITED;
+    if (awaited ? !used && *walk > c->slab.made : used && warm < FS_CACHE_WARM_WALK) {
       warm++;
       continue;
     }
@@ -249,7 +284,7 @@ static uint32_t fs_cache_take_line(struct fs_cache *c) {
 uint32_t fs_cache_room(struct fs_cache *c, uint32_t granules) {
   uint64_t walk = 2 * (uint64_t)c->slab.made + 2;
   uint64_t want = FS_MAX((uint64_t)granules, (c->size / FS_SLAB_GRANULE) / 256);
-  for (uint32_t tries = 0;;) {
+  for (uint32_t tries = 0, evicted = 1;;) {
     uint32_t l = fs_cache_take_line(c);
     if (l != FS_SLAB_NONE) {
       uint32_t e = fs_slab_alloc(&c->slab, granules, l);
@@ -261,8 +296,11 @@ uint32_t fs_cache_room(struct fs_cache *c, uint32_t granules) {
       c->free_line = l;
     }
     if (walk == 0) return FS_SLAB_NONE;
-    fs_cache_arrived(c);
-    fs_cache_hand(c);
-    if (tries++ % FS_CACHE_TRIES == FS_CACHE_TRIES - 1 || fs_cache_pass(c, want) == 0) fs_cache_sweep(c, want, &walk);
+    if (evicted > 0) {
+      fs_cache_arrived(c);
+      fs_cache_hand(c);
+    }
+    evicted = tries++ % FS_CACHE_TRIES == FS_CACHE_TRIES - 1 ? 0 : fs_cache_pass(c, want);
+    if (evicted == 0) fs_cache_sweep(c, want, &walk);
   }
 }
