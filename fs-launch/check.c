@@ -4,12 +4,16 @@
  * error is one line that names the file and the remedy. The content of the partitions is checked by
  * the daemon that stages it. Called by main.c.
  */
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launch.h"
+
+#define FS_HIDDEN_LOOK 10000u /* names of a directory at a mount that are compared with the dataset's */
 
 static int check_mount(struct fs_launch_dataset *d, const char *given) {
   const char *mount = given ? given : d->manifest.mount;
@@ -245,4 +249,36 @@ int fs_check_local_dir(struct fs_launch *l) {
   if (err == 0) return 0;
   fs_say("local directory %s: %s (choose another with --local-dir)", l->local_dir, strerror(-err));
   return FS_EXIT_FAILED;
+}
+
+/* Returns true if programs see this name of the mount, because the dataset has it or it leads to
+   another mount, or if it is FanStore's own. */
+static bool is_seen(const struct fs_launch *l, const struct fs_launch_dataset *d, const char *name) {
+  char path[2 * PATH_MAX];
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strncmp(name, ".fanstore-", 10) == 0) return true;
+  if (fs_index_child(&d->index, 0, name, strlen(name)) != -ENOENT) return true;
+  snprintf(path, sizeof(path), "%s/%s", d->mount, name);
+  for (unsigned i = 0; i < l->opt.datasets; i++)
+    if (is_below(l->dataset[i].mount, path)) return true;
+  return false;
+}
+
+static void warn_hidden(const struct fs_launch *l, const struct fs_launch_dataset *d) {
+  char shown[4 * NAME_MAX + 1];
+  DIR *dir = opendir(d->mount);
+  unsigned names = 0;
+  for (struct dirent *e; dir && names < FS_HIDDEN_LOOK && (e = readdir(dir)) != NULL; names++) {
+    if (is_seen(l, d, e->d_name)) continue;
+    fs_say(
+        "warning: %s: programs see the dataset there; what else is in this directory is hidden while the job runs, as "
+        "%s (--stage-in DIR shows what earlier jobs wrote)",
+        d->mount, fs_printable(e->d_name, strlen(e->d_name), shown, sizeof(shown)));
+    break;
+  }
+  if (dir) closedir(dir);
+}
+
+void fs_warn_hidden(const struct fs_launch *l) {
+  for (unsigned i = 0; l->first_here && i < l->opt.datasets; i++)
+    if (strcmp(l->stage_in, l->dataset[i].mount) != 0) warn_hidden(l, &l->dataset[i]);
 }

@@ -192,6 +192,8 @@ int fs_check_local_dir(struct fs_launch *l); /* makes it, or by default one of o
 /* Warns that another user owns `name`, so that `used` replaces it. */
 void fs_warn_taken(struct fs_launch *l, const char *name, const char *used);
 int fs_check_stage_dirs(struct fs_launch *l);
+/* Warns of each mount whose real directory has names that programs will not see. */
+void fs_warn_hidden(const struct fs_launch *l);
 int fs_check_to(struct fs_launch *l); /* for clean */
 int fs_find_programs(struct fs_launch *l);
 /* Finds COMMAND in the same way as execvp. Returns 0, -ENOENT, -EACCES ... */

@@ -20,6 +20,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) status = fs_check_local_dir(l);
   if (status == 0) status = fs_check_stage_dirs(l);
   if (status == 0) fs_outputs_default(l);
+  if (status == 0) fs_warn_hidden(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
   if (status == 0 && l->supervisor[0] == '\0') fs_doctor_warn(l);

@@ -51,7 +51,8 @@ enum {
 
 static const struct fs_opt launch_opts[] = {
     {"dataset", 'd', "DATASET", "a dataset made by fs-prepare; repeatable", O_DATASET},
-    {"mount", 'm', "PATH", "where the dataset before it appears (default: its own mount)", O_MOUNT},
+    {"mount", 'm', "PATH",
+     "the path at which the dataset named just before appears (default: the one it was packed for)", O_MOUNT},
     {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
     {"emulate", 0, "N", "N nodes (1 to 64) on this host", O_EMULATE},
     {"hosts", 0, "A,B,...", "one node on each of these hosts", O_HOSTS},
@@ -63,7 +64,7 @@ static const struct fs_opt launch_opts[] = {
      O_LOCAL_IO},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
-    {"env-as-is", 0, NULL, "programs that are started with an environment without the library do not get it back",
+    {"env-as-is", 0, NULL, "if a program is started with an environment without LD_PRELOAD, do not give it back",
      O_ENV_AS_IS},
     {"no-io-uring", 0, NULL, "refuse io_uring to COMMAND's programs, so that they use plain calls", O_NO_IO_URING},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
@@ -71,8 +72,8 @@ static const struct fs_opt launch_opts[] = {
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
      O_KEEP},
     {"discard", 0, NULL,
-     "drop what COMMAND wrote below the mounts (default: stage it out to the mount's own\n"
-     "directory if the dataset was packed there, else keep it)",
+     "drop what COMMAND wrote below the mounts (default: copy it to the mount's own directory\n"
+     "if the dataset was packed from there, else keep it)",
      O_DISCARD},
     {"stage-out", 0, "DIR", "copy what COMMAND writes below the mounts to DIR, while it runs", O_STAGE_OUT},
     {"output-limit", 0, "SIZE", "room for what COMMAND writes on each node, as 512M or 4G (default: all there is)",
@@ -117,15 +118,17 @@ static void help_launch(void) {
          "reports where the data came from, and cleans up. Without --emulate, --hosts or --hostfile the nodes are\n"
          "those of the Slurm allocation, else this host alone.\n\nOptions:\n");
   fs_opt_help(stdout, launch_opts, FS_ARRAY_LEN(launch_opts));
-  printf("\nThe exit status is COMMAND's own (128+N when signal N ended it); 125 when FanStore could not start,\n"
-         "126 and 127 when COMMAND is not executable or not found, 2 for a wrong command line.\n");
+  printf("\nThe exit status is COMMAND's own, or 128+N if signal N ended it. Other statuses: 2, wrong command line;\n"
+         "125, FanStore could not start, or COMMAND succeeded but outputs that were to be saved are not saved;\n"
+         "126, COMMAND is not executable; 127, COMMAND was not found.\n");
 }
 
 static void help_clean(void) {
-  printf("usage: fs-launch clean [options]\n\n"
-         "Removes what jobs that were killed left behind in the run directories and in the local directory, and with\n"
-         "--staged the staged partitions, with --outputs outputs, which else are only told. Nothing of a running job "
-         "is touched.\n\nOptions:\n");
+  printf(
+      "usage: fs-launch clean [options]\n\n"
+      "Removes what killed jobs have left in run directories and in the local directory. Says where outputs of jobs\n"
+      "that are over still are; with --outputs it removes them. With --staged it also removes staged partitions.\n"
+      "It touches nothing of a running job.\n\nOptions:\n");
   fs_opt_help(stdout, clean_opts, FS_ARRAY_LEN(clean_opts));
 }
 

@@ -21,13 +21,13 @@ uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
 #define FS_UNUSED_NAMED 16u
 
 struct shares {
-  uint64_t opens, remote_served, bytes[4], total, output_opens, output_bytes;
+  uint64_t opens, sent, bytes[4], total, output_opens, output_bytes;
 };
 
 static void add_shares(struct shares *s, const struct fs_launch_node *n) {
   static const char *const keys[] = {"bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"};
   s->opens += stat_of(n, "opens");
-  s->remote_served += stat_of(n, "served_bytes");
+  s->sent += stat_of(n, "served_bytes");
   s->output_opens += stat_of(n, "output_opens");
   s->output_bytes += stat_of(n, "output_bytes");
   for (unsigned i = 0; i < 4; i++) {
@@ -37,19 +37,19 @@ static void add_shares(struct shares *s, const struct fs_launch_node *n) {
 }
 
 static void share_line(const char *label, const struct shares *s) {
-  char read[32], outputs[32], shares[128] = "", others[128] = "", served[64] = "";
+  char read[32], outputs[32], shares[128] = "", others[128] = "", sent[64] = "";
   double all = s->total > 0 ? (double)s->total / 100 : 1;
   if (s->total > 0)
-    snprintf(shares, sizeof(shares), ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared",
+    snprintf(shares, sizeof(shares), ": %.1f%% local, %.1f%% cache, %.1f%% remote, %.1f%% shared storage",
              (double)s->bytes[0] / all, (double)s->bytes[1] / all, (double)s->bytes[2] / all,
              (double)s->bytes[3] / all);
   if (s->output_opens > 0)
     snprintf(others, sizeof(others), "; other nodes' outputs: %llu opened, %s read",
              (unsigned long long)s->output_opens, fs_format_size(s->output_bytes, outputs, sizeof(outputs)));
-  if (s->remote_served > 0)
-    snprintf(served, sizeof(served), "; served %s", fs_format_size(s->remote_served, outputs, sizeof(outputs)));
-  fs_say("%s: %llu dataset files opened, %s read%s%s%s", label, (unsigned long long)s->opens,
-         fs_format_size(s->total, read, sizeof(read)), shares, others, served);
+  if (s->sent > 0)
+    snprintf(sent, sizeof(sent), "; %s sent to other nodes", fs_format_size(s->sent, outputs, sizeof(outputs)));
+  fs_say("%s: %llu dataset file%s opened, %s read%s%s%s", label, (unsigned long long)s->opens, s->opens == 1 ? "" : "s",
+         fs_format_size(s->total, read, sizeof(read)), shares, others, sent);
 }
 
 /* Prints the total of the nodes that reported, and how many did not. */
@@ -83,8 +83,8 @@ static void node_lines(const struct fs_launch *l) {
   if (l->nodes > 1) total_line(l, &total, reported);
 }
 
-/* Names nodes where COMMAND ran and no process connected to the daemon: none needed it, or the
-   library was not loaded. */
+/* Names nodes where COMMAND ran and no process connected to the daemon: none needed it, its paths are
+   wrong, or the library was not loaded. */
 static void unused_line(const struct fs_launch *l) {
   char list[256] = "", more[32] = "";
   uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;
@@ -97,8 +97,9 @@ static void unused_line(const struct fs_launch *l) {
   if (unused == 0) return;
   if (unused > FS_UNUSED_NAMED) snprintf(more, sizeof(more), " and %u more", unused - FS_UNUSED_NAMED);
   fs_say(
-      "node%s %s%s: no process of COMMAND used the mount (LD_PRELOAD lost?); nothing is wrong if it needed none of it",
-      unused == 1 ? "" : "s", list, more);
+      "node%s %s%s: nothing below %s was used: is the path right, and did LD_PRELOAD reach the programs? (Nothing is "
+      "wrong if COMMAND did not need it.)",
+      unused == 1 ? "" : "s", list, more, l->opt.datasets == 1 ? l->dataset[0].mount : "the mounts");
 }
 
 void fs_summary(const struct fs_launch *l) {
@@ -114,8 +115,11 @@ void fs_summary(const struct fs_launch *l) {
   node_lines(l);
   unused_line(l);
   if (fallbacks > 0)
-    fs_say("%llu blocks came from shared storage after a node did not give them", (unsigned long long)fallbacks);
-  if (errors > 0) fs_say("%llu reads failed", (unsigned long long)errors);
+    fs_say(
+        "%llu block%s came from shared storage, because a node did not answer, or its copy of a partition is damaged "
+        "or missing",
+        (unsigned long long)fallbacks, fallbacks == 1 ? "" : "s");
+  if (errors > 0) fs_say("%llu read%s failed", (unsigned long long)errors, errors == 1 ? "" : "s");
   fs_outputs_tell(l);
   for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
 }

@@ -209,7 +209,7 @@ compdb: ## compile_commands.json for editors and clang-tidy
 format: ## clang-format on all sources
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
-demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads were served
+demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads came from
 	@tests/setup/packages.sh build demo
 	@$(SUB) all
 	@tests/demo/run.sh

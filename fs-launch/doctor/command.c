@@ -225,11 +225,15 @@ static fs_err file(struct fs_doctor *d, const char *path, unsigned depth) {
   }
   if (err == -EBADMSG) fs_doctor_tell(d, FS_NOTE, path, "a damaged ELF file");
   if (err != -ENOEXEC) return err == -EBADMSG ? 0 : err;
-  d->scripts++;
   if (!script_line(path, line, words)) {
     fs_doctor_tell(d, FS_NOTE, path, "neither an ELF file nor a script with a #! line: not looked at");
     return 0;
   }
+  d->scripts++;
+  fs_doctor_tell(
+      d, FS_NOTE, path,
+      "a script: only its interpreter is looked at; if it starts another program, give that one (of a shim of "
+      "pyenv: what pyenv which NAME prints)");
   if (depth >= FS_SCRIPT_DEPTH) return 0;
   if (file(d, words[0], depth + 1) < 0) fs_doctor_tell(d, FS_NOTE, path, "its interpreter %s is not found", words[0]);
   if (strcmp(base_name(words[0]), "env") == 0) script_env(d, words, depth);

@@ -35,13 +35,16 @@ static int verdict(struct fs_doctor *d, bool missing) {
     fs_say("libZydis 4 is not here, or was not when fs-launch was built, so no code was looked at: install it (Debian "
            "12: libzydis-dev)");
   missing |= d->blind;
+  char scripts[64] = "";
   unsigned found = d->told[FS_BYPASS] + d->told[FS_MAYBE];
-  printf("%s: %u ELF file%s and %u script%s looked at, %u would bypass the mount, %u may\n",
+  if (d->scripts > 0)
+    snprintf(scripts, sizeof(scripts), " (of %u script%s only the interpreter)", d->scripts,
+             d->scripts == 1 ? "" : "s");
+  printf("%s: %u ELF file%s looked at%s, %u would bypass the mount, %u may\n",
          missing ? "incomplete"
          : found ? "found"
                  : "ok",
-         d->objects, d->objects == 1 ? "" : "s", d->scripts, d->scripts == 1 ? "" : "s", d->told[FS_BYPASS],
-         d->told[FS_MAYBE]);
+         d->objects, d->objects == 1 ? "" : "s", scripts, d->told[FS_BYPASS], d->told[FS_MAYBE]);
   fs_objects_free(d);
   if (fflush(stdout) != 0) return FS_EXIT_FAILED;
   return missing ? FS_EXIT_USAGE : found ? FS_EXIT_FOUND : 0;

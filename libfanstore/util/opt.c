@@ -39,6 +39,38 @@ static const struct fs_opt *fs_opt_by_letter(const struct fs_opt_state *s, char 
   return NULL;
 }
 
+/* Returns how many letters must be inserted, removed or replaced to make one name of the other. */
+static size_t fs_opt_distance(const char *a, size_t len, const char *b) {
+  size_t row[32], width = strlen(b);
+  if (len >= FS_ARRAY_LEN(row) || width >= FS_ARRAY_LEN(row)) return len + width;
+  for (size_t k = 0; k <= width; k++) row[k] = k;
+  for (size_t i = 0; i < len; i++) {
+    size_t corner = row[0]++;
+    for (size_t k = 0; k < width; k++) {
+      size_t replaced = corner + (a[i] != b[k]);
+      corner = row[k + 1];
+      row[k + 1] = FS_MIN(replaced, FS_MIN(corner, row[k]) + 1);
+    }
+  }
+  return row[width];
+}
+
+/* Prints an error that names the option which is most like this word, if one in three letters is
+   wrong at most. */
+static int fs_opt_unknown(const struct fs_opt_state *s, const char *word, size_t shown) {
+  const char *best = NULL;
+  char hint[64] = "";
+  size_t len = shown - 2, least = len / 3 + 1;
+  for (size_t i = 0; word[1] == '-' && i < s->nopts; i++) {
+    size_t d = s->opts[i].name ? fs_opt_distance(word + 2, len, s->opts[i].name) : least;
+    if (d >= least) continue;
+    least = d;
+    best = s->opts[i].name;
+  }
+  if (best) snprintf(hint, sizeof(hint), ": did you mean --%s?", best);
+  return fs_opt_error(s, "unknown option", word, shown, hint);
+}
+
 /* Returns true if this word, at the place of a value, is "--" or an option of the table: then the
    value was forgotten. A value of that form can be given as "--name=--value". */
 static bool fs_opt_forgotten(const struct fs_opt_state *s, const char *word) {
@@ -64,7 +96,7 @@ static int fs_opt_one(const struct fs_opt_state *s, int i) {
     if (o && !o->arg && value) o = NULL; /* "-xy" is no option */
     if (!o) shown = strlen(word);
   }
-  if (!o) return fs_opt_error(s, "unknown option", word, shown, "");
+  if (!o) return fs_opt_unknown(s, word, shown);
   if (!o->arg && value) return fs_opt_error(s, "option", word, shown, " takes no argument");
   if (o->arg && !value) {
     if (++i >= s->argc || fs_opt_forgotten(s, s->argv[i]))

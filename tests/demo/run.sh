@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `make demo`: draws some thousand JPEG images, packs them, trains a small network on them with two processes, first from
 # the plain directory, then through FanStore on two emulated nodes, and shows that the losses are the same to the last
-# bit, what a read cost, and where it was served. Everything is below build/demo; the pictures of an earlier run are used
+# bit, what a read cost, and where it came from. Everything is below build/demo; the pictures of an earlier run are used
 # again. Fails when the losses differ or when nothing came from the other node.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -22,9 +22,14 @@ trap 'rm -rf "$demo/dataset" "$demo/local" "$demo"/*.meet' EXIT
 
 step() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [ -t 1 ] || step() { printf '\n%s\n' "$*"; }
+# Shows the command so that it runs when it is copied: our programs by relative paths, the mount as it is.
 show() {
+  local word
   printf '  $'
-  printf ' %s' "${@//$PWD\//}"
+  for word in "$@"; do
+    [[ $word = "$mount" ]] || word=${word//$PWD\//}
+    printf ' %q' "$word"
+  done
   echo
   "$@"
 }
@@ -36,7 +41,7 @@ if [ ! -f "$demo/images/complete" ]; then
   touch "$demo/images/complete"
 fi
 
-step "Packing them"
+step "Packing them (JPEG is compressed already, so the images are stored as they are: ratio 1)"
 show build/bin/fs-prepare pack --force --mount "$mount" --exclude complete "$demo/images" "$demo/dataset"
 
 step "Training from the plain directory: two processes, each with two DataLoader workers"
@@ -44,7 +49,7 @@ as_root=()
 [ "$(id -u)" != 0 ] || as_root=(--allow-run-as-root)
 show mpirun "${as_root[@]}" --oversubscribe --bind-to none -np 2 "$python" "$train" "$demo/images" $epochs "$demo/plain"
 
-step "The same program on two emulated nodes, each with half of the data; no directory is at the mount"
+step "The same program on two emulated nodes, each with half of the data; no directory is at the mount, build/demo/nowhere"
 show build/bin/fs-launch --dataset "$demo/dataset" --local-dir "$demo/local" --emulate 2 --np 2 \
   --report "$demo/mount.report.json" -- "$python" "$train" "$mount" $epochs "$demo/mount"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The end of the demo: show.py BUILD/demo. Compares the losses of the two trainings, sorts the reads by where they were
-served, draws that in the terminal and, by gnuplot, in demo.svg and demo.png. Exit status 1 when it was not as it should
+"""The end of the demo: show.py BUILD/demo. Compares the losses of the two trainings, sorts the reads by where they
+came from, draws that in the terminal and, by gnuplot, in demo.svg and demo.png. Exit status 1 when it was not as it should
 be."""
 import glob
 import json
@@ -42,7 +42,7 @@ def staged_on(top, dataset_id):
 
 
 def sort_reads(top, runs):
-    """Times of the reads by what must have served them: a file of the other node is fetched once, then cached."""
+    """Times of the reads by where they must have come from: a file of the other node is fetched once, then cached."""
     index = fsindex.Index(os.path.join(top, "dataset", "index"))
     where = staged_on(top, index.dataset_id)
     partition = {path.decode(): part for path, _, part in index.files()}
@@ -64,19 +64,24 @@ def bar(value, most, mark="#"):
 
 
 def show_costs(costs):
-    print("\n  One image, open + read + close in Python: median us (reads); bars are logarithmic")
+    print("\n  One training image, open + read + close in Python: median us (number of reads)")
+    print("  Shorter is better; the bars are logarithmic")
     most = max(math.log(1 + cost) for _, _, cost, _ in costs)
     for _, name, cost, count in costs:
         print("    %-26s %7.1f (%5d) %s" % (name, cost, count, bar(math.log(1 + cost), most)))
 
 
-def show_places(nodes):
-    print("\n  Files served, by place and node (l local, r remote, c cache, s shared)")
+def show_places(nodes, timed):
+    print("\n  Files that each node read, by place")
+    print("  (l: local, its own half; r: remote, the other node; c: cache, read from there before; s: shared storage)")
     most = max(sum(files.values()) for files in nodes)
     for number, files in enumerate(nodes):
         line = "".join(bar(files[place], most, place[0]) for place in report.PLACES)
         counts = ", ".join("%d %s" % (files[place], place) for place in report.PLACES if files[place])
         print("    node %d  %-*s  %s" % (number, WIDTH, line, counts))
+    total = sum(sum(files.values()) for files in nodes)
+    print("  These are %d files: %d timed reads of training images, and %d reads of validation images" % (
+        total, timed, total - timed))
 
 
 PLOT = """
@@ -88,15 +93,15 @@ set title "Loss of each step: the two lines are one"
 set xlabel "step"; set yrange [0:*]
 plot "losses.dat" using 1:2 with lines lw 5 lc rgb "#b8d4f0" title "plain directory", \\
      "losses.dat" using 1:3 with lines lw 1 lc rgb "#c03020" title "FanStore, two nodes"
-set title "One image read, median us (logarithmic)"
+set title "One image read, median us (logarithmic, shorter is better)"
 set style fill solid; set boxwidth 0.6; unset key; set xlabel ""; set logscale y; set yrange [1:*]; set xrange [-0.6:]
 plot "costs.dat" using 0:2:xtic(1) with boxes lc rgb "#4080c0", \\
      "costs.dat" using 0:2:(sprintf("%%.0f", $2)) with labels offset 0,0.7
 unset logscale y; set yrange [0:*]
-set title "Files served"
+set title "Files read, by place"
 set key outside bottom horizontal; set style data histograms; set style histogram rowstacked; set xrange [*:*]
 plot "places.dat" using 2:xtic(1) title "local" lc rgb "#60a060", "" using 3 title "cache" lc rgb "#e0c050", \\
-     "" using 4 title "remote" lc rgb "#c06040", "" using 5 title "shared" lc rgb "#808080"
+     "" using 4 title "remote" lc rgb "#c06040", "" using 5 title "shared storage" lc rgb "#808080"
 """
 
 
@@ -113,7 +118,8 @@ def plot(top, plain, mount, costs, nodes):
     for terminal, name in (("svg", "demo.svg"), ("pngcairo", "demo.png")):
         subprocess.run(["gnuplot"], input=PLOT % (terminal, name), cwd=top, text=True, check=True,
                        stderr=subprocess.PIPE)
-    print("\n  Pictures: %s" % os.path.relpath(os.path.join(top, "demo.svg")))
+    print("\n  The same as a picture: %s" % " and ".join(
+        os.path.relpath(os.path.join(top, name)) for name in ("demo.svg", "demo.png")))
 
 
 def main():
@@ -125,18 +131,21 @@ def main():
     good = check(len(plain) == len(mount) == 2 and len(losses[0]) > 0 and all(l == losses[0] for l in losses),
                  "%d losses, equal to the last bit with FanStore and without" % len(losses[0]))
     good &= check([r["accuracy"] for r in plain] == [r["accuracy"] for r in mount],
-                  "accuracy on the other images: %.1f %%, the same" % (100 * plain[0]["accuracy"][-1]))
+                  "accuracy on the validation images: %.1f %%, the same" % (100 * plain[0]["accuracy"][-1]))
     good &= check(len(nodes) == 2 and all(n["remote"] > 0 for n in nodes),
-                  "remote reads, counted by the nodes: %s" % " and ".join(str(n["remote"]) for n in nodes))
-    good &= check(all(n["shared"] == 0 for n in nodes), "none from shared storage")
+                  "files that a node read from the other one: %s" % " and ".join(str(n["remote"]) for n in nodes))
+    good &= check(all(n["shared"] == 0 for n in nodes), "no file came from shared storage, the dataset's own directory")
     times = sort_reads(top, mount)
     times["plain"] = [t for run in plain for epoch in run["reads"] for _, t in epoch]
-    good &= check(all(times.values()), "reads of every kind were timed")
+    good &= check(all(times.values()), "reads of each kind were timed: plain directory, own half, cache, other node")
     costs = [(key, title, statistics.median(times[key]) / 1000, len(times[key]))
              for key, title in (("plain", "plain directory"), ("local", "FanStore, local"),
                                 ("cache", "FanStore, node's cache"), ("remote", "FanStore, other node")) if times[key]]
+    print("\n  Both nodes share the %d processors of this machine with the training. So this shows that the data is the"
+          % len(os.sched_getaffinity(0)))
+    print("  same. It does not show speed: a read from the other node also waits for a free processor (docs/performance.md).")
     show_costs(costs)
-    show_places(nodes)
+    show_places(nodes, sum(len(times[kind]) for kind in ("local", "remote", "cache")))
     if shutil.which("gnuplot"):
         plot(top, losses[0], losses[-1], costs, nodes)
     if not good:

@@ -104,7 +104,7 @@ def main():
         right = average(right, 1)
         result["accuracy"].append((right[0] / right[1]).item())
         if rank == 0:
-            print("  epoch %d: loss %.4f, accuracy on the other images %.0f %%, %.1f s" % (
+            print("  epoch %d: loss %.4f, accuracy on the validation images %.0f %%, %.1f s" % (
                 epoch + 1, float.fromhex(result["losses"][-1]), 100 * result["accuracy"][-1], result["seconds"][-1]),
                 flush=True)
     with open("%s.%d.json" % (out, rank), "w") as f:

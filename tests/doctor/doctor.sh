@@ -17,7 +17,7 @@ doctor() {
 # says VERDICT FILE PATTERN: exactly one such line, and a summary as the last line
 says() {
   [ "$(grep -cE "^$1 +[^:]*$2: .*$3" "$work/out")" = 1 ] || { cat "$work/out" >&2; fail "no line '$1 $2: $3'"; }
-  tail -n 1 "$work/out" | grep -qE '^(ok|found|incomplete): [0-9]+ ELF files? and' || fail "no summary"
+  tail -n 1 "$work/out" | grep -qE '^(ok|found|incomplete): [0-9]+ ELF files? looked at' || fail "no summary"
 }
 finds_nothing() {
   tail -n 1 "$work/out" | grep -q '^ok: ' || { cat "$work/out" >&2; fail "a false alarm"; }
@@ -255,6 +255,8 @@ for s in ./s1 ./s2 ./s3 'env A=1 ./s1' 'env -u B ./static' 'nice -n 5 ./static' 
 done
 doctor 0 --doctor ./s4
 finds_nothing
+says note s4 'a script: only its interpreter is looked at; if it starts another program, give that one'
+tail -n 1 "$work/out" | grep -q ' looked at (of 1 script only the interpreter), 0 would' || fail "$(tail -n 1 "$work/out")"
 doctor 0 --doctor ./s5
 says note s5 'interpreter /nowhere/interpreter is not found'
 doctor 0 --doctor ./s7

@@ -49,7 +49,7 @@ equal "two owners" 5 "$(json "$work/r.json" "sum(len(set(p)) == 2 for p in r['da
 equal "copies on disk" 10 "$(staged_files)"
 launch --dataset "$work/ds" --emulate 2 --replicas 3 -- true 2>"$work/err"
 grep -q '^fs-launch: warning: --replicas 3: with 2 nodes there can be 2 copies only$' "$work/err" || fail "$(cat "$work/err")"
-unused=' no process of COMMAND used the mount (LD_PRELOAD lost?)'
+unused=" nothing below $mnt was used: is the path right, and did LD_PRELOAD reach the programs?"
 grep -qF "fs-launch: node 0:$unused" "$work/err" || fail "node 0 is not named: $(cat "$work/err")"
 echo "ok - --replicas 2, and more than there are nodes"
 

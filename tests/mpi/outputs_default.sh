@@ -42,7 +42,14 @@ src=$work/here ds=$work/here.fs
 random_files "$src" 20 3 1 100 5000
 mkdir "$src/empty"
 pack "$src" "$ds" --partitions 2
+warned="^fs-launch: warning: $src: programs see the dataset there; what else is in this directory is hidden .*, as "
+job 1 -- true
+! grep "$warned" "$work/err" || fail "nothing is hidden"
 echo theirs >"$src/taken"
+job 1 -- sh -c '[ ! -e "$1/taken" ]' - "$src"
+grep -q "${warned}taken (--stage-in DIR shows what earlier jobs wrote)$" "$work/err" || fail "not said: $(cat "$work/err")"
+job 1 --stage-in "$src" --discard -- cat "$src/taken"
+! grep "$warned" "$work/err" || fail "it is staged in"
 mkdir "$src/theirs" "$work/elsewhere" && chmod 751 "$src/theirs" && ln -s "$work/elsewhere" "$src/way"
 state() { find "$src" -type f -exec md5sum {} + && find "$src" -printf '%P %y %m %l\n' && find "$src" -type f -printf '%P %t\n'; }
 state | sort >"$work/before"

@@ -406,7 +406,7 @@ static void test_configuration(void **state) {
   run_env(state, "/nowhere/at/all", NULL, no_mounts, "fanstore: /nowhere/at/all: no such dataset");
   run_env(state, "/nowhere/at/all", "/mnt/x", no_index, "fanstore: /nowhere/at/all: no such dataset");
   run_env(state, "/usr", NULL, no_mounts,
-          "if it is not packed yet, run: fs-prepare pack /usr DATASET; nothing is mounted");
+          "yet, run: fs-prepare pack /usr DATASET; nothing is mounted for it: programs see the plain files");
   run_env(state, "/usr", "/mnt/x", no_index, "if it is not packed yet, run: fs-prepare pack /usr DATASET; nothing can");
   run_env(state, f->dataset, "some/where", no_mounts, "FANSTORE_MOUNT=some/where: a mount path must be absolute");
   run_env(state, f->dataset, "/", no_mounts, "cannot be a mount path");

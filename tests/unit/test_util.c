@@ -314,6 +314,8 @@ static void test_option_errors(void **state) {
       {"--nope=3", "prog: unknown option '--nope' (see prog --help)\n"},
       {"-x", "prog: unknown option '-x' (see prog --help)\n"},
       {"-vv", "prog: unknown option '-vv' (see prog --help)\n"},
+      {"--datset x", "prog: unknown option '--datset': did you mean --dataset? (see prog --help)\n"},
+      {"--datasets=x", "prog: unknown option '--datasets': did you mean --dataset? (see prog --help)\n"},
       {"--data x", "prog: unknown option '--data' (see prog --help)\n"},
       {"--verbose=1", "prog: option '--verbose' takes no argument (see prog --help)\n"},
       {"--dataset", "prog: option '--dataset' needs an argument (see prog --help)\n"},

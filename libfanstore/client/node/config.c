@@ -14,6 +14,8 @@
 #include "ipc/node.h"
 #include "util/util.h"
 
+#define FS_NOT_MOUNTED "; nothing is mounted for it: programs see the plain files and directories"
+
 static struct fs_config g_none;
 static void *_Atomic g_config;
 
@@ -71,9 +73,9 @@ static bool fs_config_path(struct fs_mount *m, bool named, char *work) {
   fs_err err = named ? 0 : fs_default_mount(m->dataset, m->path);
   if (err < 0) {
     if (err == -ENOENT)
-      fs_note_no_dataset(m->dataset, "; nothing is mounted for it", "");
+      fs_note_no_dataset(m->dataset, FS_NOT_MOUNTED, "");
     else
-      FS_NOTE(m->dataset, ": cannot read the dataset's manifest: ", fs_err_text(err), "; nothing is mounted for it");
+      FS_NOTE(m->dataset, ": cannot read the dataset's manifest: ", fs_err_text(err), FS_NOT_MOUNTED);
     return false;
   }
   err = fs_absolute(m->path, work);
