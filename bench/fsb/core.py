@@ -51,8 +51,10 @@ class Context(Peers):
 
     def row(self, what, unit, values, of="1 node", to="ext4", target=None, better="lower", note=""):
         """One line of the table: {side: value}. With of and to: how many times as good `of` is as `to`, and whether that
-        reaches the target. A target is a ratio (better="lower" or "higher": what of the values is better)."""
+        reaches the target. A target is a ratio (better="lower" or "higher": what of the values is better). Next to the
+        plain directory the target is 1 if none is given: nothing is to be slower. Other rows without one have a limit beside."""
         ratio, met, to = None, None, self.base if to == "ext4" else to
+        target = 1 if target is None and to == self.base else target
         if values.get(of) and values.get(to):
             ratio = values[to] / values[of] if better == "lower" else values[of] / values[to]
             met = None if target is None else ratio >= target

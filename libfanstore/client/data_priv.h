@@ -292,9 +292,14 @@ bool fs_chunk_direct(struct fs_dataset *ds, uint32_t p, uint64_t c);
    tables when that is worth it. `cold` says that some of the bytes were not in memory. Returns
    whether the chunk is present now. */
 bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n, bool cold);
-/* Counts a large read of n bytes that are in memory, before it is made. Takes the chunk if all of
-   it is in memory, or once as many bytes as it has were read from it. Returns whether the chunk is
-   present now. */
+/* Returns whether bytes of the mapping are likely to be in memory. Looks at one page of them. */
+bool fs_chunk_likely(const uint8_t *map, uint64_t off, uint64_t n);
+/* Note how long a large read of n bytes took, by pread or from a chunk that was just taken. */
+void fs_chunk_preaded(uint64_t began, size_t n);
+void fs_chunk_copied(uint64_t began, size_t n);
+/* Counts a large read of n bytes that are in memory, before it is made. Takes the chunk if this is
+   expected to save time, or once more bytes than it has were read from it: then something is read
+   again. Returns whether the chunk is present now. */
 bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n);
 /* Returns whether a chunk that is marked present is still in memory. */
 bool fs_chunk_look(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c);

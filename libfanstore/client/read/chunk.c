@@ -26,6 +26,8 @@
 #define FS_FROM_DEVICE_NS 100000u /* if populating takes longer, it was not only page tables */
 #define FS_ROOM_NS 1000000000ull  /* an answer of fs_room_look is good for so long */
 #define FS_LOSSES_MOST 6u
+#define FS_LOOKS 8u
+#define FS_FAULT_AROUND 65536u    /* the kernel's fault_around_bytes, unless it was set to another value */
 #define FS_LOST_NS 30000000000ull /* no room for so long after the kernel has taken back a chunk */
 
 static _Atomic uint32_t g_never;         /* the kernel has no MADV_POPULATE_READ */
@@ -167,6 +169,19 @@ static void fs_chunk_sample(struct fs_dataset *ds, uint32_t p, const uint8_t *ma
   }
 }
 
+bool fs_chunk_likely(const uint8_t *map, uint64_t off, uint64_t n) {
+  uint64_t page = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed) * 37 % FS_MAX(n >> 12, 1u);
+  return fs_pages_resident(map + (off & ~4095ull) + (page << 12), 1);
+}
+
+/* Returns whether a chunk is likely to be in memory as a whole. */
+static bool fs_chunk_whole(const uint8_t *chunk, uint64_t len) {
+  for (uint64_t at = 0; at < len; at += FS_CHUNK / FS_LOOKS) {
+    if (!fs_chunk_likely(chunk, at, FS_MIN(FS_CHUNK / FS_LOOKS, len - at))) return false;
+  }
+  return true;
+}
+
 /* ---- populating ---- */
 
 static void fs_cost_note(uint64_t ns) {
@@ -179,14 +194,24 @@ static uint32_t fs_populate_at(void) {
   return FS_MIN(FS_MAX(reads, FS_AT_LEAST), FS_AT_MOST);
 }
 
+/* Takes a chunk by faults. Each takes all pages around it that are in memory. With these, faults cost
+   half of what MADV_POPULATE_READ does, which looks at each page by itself. Returns whether all pages
+   were there. */
+static bool fs_touch(const uint8_t *chunk, uint64_t len) {
+  for (uint64_t at = 0; at < len; at += FS_FAULT_AROUND) (void)*(const volatile uint8_t *)(chunk + at);
+  return fs_pages_resident(chunk, len);
+}
+
 static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map, bool resident) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
   bool room = fs_room_for(now, p, c);
   if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_pages_resident(map + begin, len)))
     return FS_CHUNK_COLD;
-  long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
-  if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
-  if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
+  if (!(resident || fs_chunk_whole(map + begin, len)) || !fs_touch(map + begin, len)) {
+    long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
+    if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
+    if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
+  }
   uint64_t ns = fs_now_ns() - now;
   if (resident || ns < FS_FROM_DEVICE_NS) {
     fs_cost_note(FS_MIN(ns, FS_COST_MOST));
@@ -225,16 +250,48 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
   return false;
 }
 
+/* ---- large reads ---- */
+
+/* Of 64 KiB each: moving averages in this process and its parents, 0 if not known. They differ from
+   machine to machine by a factor of three, either way. */
+static _Atomic uint32_t g_pread_ns, g_copy_ns;
+
+static void fs_big_note(_Atomic uint32_t *of, uint64_t ns, size_t n) {
+  uint32_t now = (uint32_t)FS_MIN(FS_MIN(ns, FS_COST_MOST) * 65536 / n, FS_COST_MOST);
+  uint32_t before = atomic_load_explicit(of, memory_order_relaxed);
+  atomic_store_explicit(of, before == 0 ? now : (3 * before + now) / 4, memory_order_relaxed);
+}
+
+void fs_chunk_preaded(uint64_t began, size_t n) {
+  fs_big_note(&g_pread_ns, fs_now_ns() - began, n);
+}
+
+void fs_chunk_copied(uint64_t began, size_t n) {
+  fs_big_note(&g_copy_ns, fs_now_ns() - began, n);
+}
+
+/* Returns after how many pages that were read of a chunk its first copy from the mapping pays: when
+   preads have cost as much more than copies as populating costs. At the latest when the chunk is
+   read again. */
+static uint32_t fs_big_at(void) {
+  uint32_t pread = atomic_load_explicit(&g_pread_ns, memory_order_relaxed);
+  uint32_t copy = atomic_load_explicit(&g_copy_ns, memory_order_relaxed);
+  uint32_t cost = atomic_load_explicit(&g_cost, memory_order_relaxed), most = FS_CHUNK >> 12;
+  if (copy == 0) return 0;
+  return pread <= copy ? most : FS_MIN(16 * cost / (pread - copy), most);
+}
+
 bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, uint64_t c, size_t n) {
   uint32_t w = atomic_load_explicit(word, memory_order_relaxed);
   if ((w & FS_CHUNK_KIND) != FS_CHUNK_COLD) return false;
   const uint8_t *map = fs_local_map(ds, p);
-  uint64_t begin = c << FS_CHUNK_SHIFT;
+  uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin);
   uint32_t count = (w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12);
-  bool resident = map && fs_page_resident(ds, p, map, c) &&
-                  fs_pages_resident(map + begin, FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin));
-  if (map && (resident || (count > FS_CHUNK >> 12 && fs_chunk_room(p, c))))
-    return fs_chunk_take(ds, p, word, c, resident);
+  bool again = count > FS_CHUNK >> 12;
+  if (map && (again || (count > fs_big_at() && fs_chunk_whole(map + begin, len)))) {
+    bool room = fs_chunk_room(p, c), resident = !room && fs_pages_resident(map + begin, len);
+    if (room || resident) return fs_chunk_take(ds, p, word, c, resident);
+  }
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | FS_MIN(count, FS_CHUNK_COUNT)), memory_order_relaxed);
   return false;
 }

@@ -138,12 +138,20 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
   uint64_t c = r->off >> FS_CHUNK_SHIFT, end = r->off + r->n;
   uint64_t before = atomic_exchange_explicit(&ds->part[p].read_to, end, memory_order_relaxed);
   struct fs_cold cold = {0};
-  /* Not by RWF_NOWAIT, which begins to read what is missing. */
-  if (map && fs_pages_resident(map + r->off, r->n)) {
-    if (fs_chunk_read_big(ds, p, word, c, r->n)) {
+  size_t got = 0;
+  if (map && fs_chunk_likely(map, r->off, r->n)) {
+    bool mapped = fs_chunk_read_big(ds, p, word, c, r->n);
+    uint64_t began = fs_now_ns();
+    if (mapped) {
       fs_copy(dst, map + r->off, r->n);
+      fs_chunk_copied(began, r->n);
       return 0;
     }
+    got = fs_local_pread_cached(ds, p, dst, r->n, r->off);
+    if (got == r->n) fs_chunk_preaded(began, got);
+  }
+  if (got == r->n) {
+    return 0;
   } else if (!map || !fs_chunk_room(p, c)) {
     /* The kernel alone would make several requests of it, one after the other. Each chunk of a
        large read asks for all the rest: the kernel begins with no more than its readahead at a
@@ -153,7 +161,7 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
     fs_cold_look(map, ds->ix.parts[p].size, c, &cold);
     fs_cold_before(ds, p, r);
   }
-  fs_err err = fs_local_pread(ds, p, dst, r->n, r->off);
+  fs_err err = fs_local_pread(ds, p, (uint8_t *)dst + got, r->n - got, r->off + got);
   if (cold.likely && end == r->end) fs_cold_rest(ds, p, r, &cold);
   return err;
 }
