@@ -170,8 +170,10 @@ static void fs_chunk_sample(struct fs_dataset *ds, uint32_t p, const uint8_t *ma
 }
 
 bool fs_chunk_likely(const uint8_t *map, uint64_t off, uint64_t n) {
-  uint64_t page = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed) * 37 % FS_MAX(n >> 12, 1u);
-  return fs_pages_resident(map + (off & ~4095ull) + (page << 12), 1);
+  uint64_t first = off & ~4095ull, last = (off + n - 1) & ~4095ull;
+  uint64_t any = atomic_fetch_add_explicit(&g_hand, 1, memory_order_relaxed) * 37 % (((last - first) >> 12) + 1);
+  return fs_pages_resident(map + first + (any << 12), 1) && fs_pages_resident(map + first, 1) &&
+         fs_pages_resident(map + last, 1);
 }
 
 /* Returns whether a chunk is likely to be in memory as a whole. */
@@ -194,20 +196,21 @@ static uint32_t fs_populate_at(void) {
   return FS_MIN(FS_MAX(reads, FS_AT_LEAST), FS_AT_MOST);
 }
 
-/* Takes a chunk by faults. Each takes all pages around it that are in memory. With these, faults cost
-   half of what MADV_POPULATE_READ does, which looks at each page by itself. Returns whether all pages
-   were there. */
-static bool fs_touch(const uint8_t *chunk, uint64_t len) {
+/* Takes a chunk that is in memory by faults. Each takes all pages around it that are in memory. With
+   these, faults cost half of what MADV_POPULATE_READ does, which looks at each page by itself. */
+static void fs_touch(const uint8_t *chunk, uint64_t len) {
   for (uint64_t at = 0; at < len; at += FS_FAULT_AROUND) (void)*(const volatile uint8_t *)(chunk + at);
-  return fs_pages_resident(chunk, len);
 }
 
 static uint32_t fs_populate(struct fs_dataset *ds, uint32_t p, uint64_t c, const uint8_t *map, bool resident) {
   uint64_t begin = c << FS_CHUNK_SHIFT, len = FS_MIN(FS_CHUNK, ds->ix.parts[p].size - begin), now = fs_now_ns();
   bool room = fs_room_for(now, p, c);
-  if (!room && !resident && !(fs_page_resident(ds, p, map, c) && fs_pages_resident(map + begin, len)))
-    return FS_CHUNK_COLD;
-  if (!(resident || fs_chunk_whole(map + begin, len)) || !fs_touch(map + begin, len)) {
+  /* A fault of a page that the device cannot read would be SIGBUS. MADV_POPULATE_READ gives an error. */
+  resident = resident || (fs_page_resident(ds, p, map, c) && fs_pages_resident(map + begin, len));
+  if (!room && !resident) return FS_CHUNK_COLD;
+  if (resident) {
+    fs_touch(map + begin, len);
+  } else {
     long err = FS_SYS3(SYS_madvise, map + begin, len, MADV_POPULATE_READ);
     if (err == -EINVAL) atomic_store_explicit(&g_never, 1, memory_order_relaxed);
     if (err < 0) return err == -EINTR || err == -EAGAIN ? FS_CHUNK_COLD : FS_CHUNK_NEVER;
@@ -256,18 +259,24 @@ bool fs_chunk_read(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word, ui
    machine to machine by a factor of three, either way. */
 static _Atomic uint32_t g_pread_ns, g_copy_ns;
 
-static void fs_big_note(_Atomic uint32_t *of, uint64_t ns, size_t n) {
-  uint32_t now = (uint32_t)FS_MIN(FS_MIN(ns, FS_COST_MOST) * 65536 / n, FS_COST_MOST);
+/* A shorter time counts more: a longer one may be an interruption. The other way's time is forgotten
+   slowly, so that it is tried again. */
+static void fs_big_note(_Atomic uint32_t *of, _Atomic uint32_t *other, uint64_t ns, size_t n) {
+  if (n < 65536) return;
+  uint32_t now = (uint32_t)FS_MAX(FS_MIN(ns, FS_COST_MOST) * 65536 / n, 1u);
   uint32_t before = atomic_load_explicit(of, memory_order_relaxed);
-  atomic_store_explicit(of, before == 0 ? now : (3 * before + now) / 4, memory_order_relaxed);
+  uint32_t then = atomic_load_explicit(other, memory_order_relaxed);
+  uint32_t next = before == 0 || now < before ? (before + now) / (before == 0 ? 1 : 2) : before + (now - before) / 8;
+  atomic_store_explicit(of, next, memory_order_relaxed);
+  atomic_store_explicit(other, then - then / 64, memory_order_relaxed);
 }
 
 void fs_chunk_preaded(uint64_t began, size_t n) {
-  fs_big_note(&g_pread_ns, fs_now_ns() - began, n);
+  fs_big_note(&g_pread_ns, &g_copy_ns, fs_now_ns() - began, n);
 }
 
 void fs_chunk_copied(uint64_t began, size_t n) {
-  fs_big_note(&g_copy_ns, fs_now_ns() - began, n);
+  fs_big_note(&g_copy_ns, &g_pread_ns, fs_now_ns() - began, n);
 }
 
 /* Returns after how many pages that were read of a chunk its first copy from the mapping pays: when
@@ -289,8 +298,8 @@ bool fs_chunk_read_big(struct fs_dataset *ds, uint32_t p, _Atomic uint16_t *word
   uint32_t count = (w & FS_CHUNK_COUNT) + (uint32_t)(n >> 12);
   bool again = count > FS_CHUNK >> 12;
   if (map && (again || (count > fs_big_at() && fs_chunk_whole(map + begin, len)))) {
-    bool room = fs_chunk_room(p, c), resident = !room && fs_pages_resident(map + begin, len);
-    if (room || resident) return fs_chunk_take(ds, p, word, c, resident);
+    bool resident = fs_pages_resident(map + begin, len);
+    if (resident || (again && fs_chunk_room(p, c))) return fs_chunk_take(ds, p, word, c, resident);
   }
   atomic_store_explicit(word, (uint16_t)(FS_CHUNK_COLD | FS_MIN(count, FS_CHUNK_COUNT)), memory_order_relaxed);
   return false;

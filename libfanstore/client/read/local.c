@@ -139,7 +139,8 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
   uint64_t before = atomic_exchange_explicit(&ds->part[p].read_to, end, memory_order_relaxed);
   struct fs_cold cold = {0};
   size_t got = 0;
-  if (map && fs_chunk_likely(map, r->off, r->n)) {
+  bool nowait = !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
+  if (map && fs_chunk_likely(map, r->off, r->n) && (nowait || fs_pages_resident(map + r->off, r->n))) {
     bool mapped = fs_chunk_read_big(ds, p, word, c, r->n);
     uint64_t began = fs_now_ns();
     if (mapped) {
@@ -148,6 +149,11 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
       return 0;
     }
     got = fs_local_pread_cached(ds, p, dst, r->n, r->off);
+    if (got == 0 && !nowait) {
+      fs_err err = fs_local_pread(ds, p, dst, r->n, r->off);
+      if (err < 0) return err;
+      got = r->n;
+    }
     if (got == r->n) fs_chunk_preaded(began, got);
   }
   if (got == r->n) {
