@@ -161,12 +161,12 @@ at_start() { # SIGNAL LINE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
     [ "$again" -gt 1 ] || sleep "0.$(printf %03d $((try % 4 * 40)))"
     kill "-$signal" "$pid" 2>/dev/null || :
     finish
-    if grep -q "^fs-launch: $line" "$work/err"; then
-      [ ! -e "$work/ran" ] || why='COMMAND has run'
+    if [ ! -e "$work/ran" ]; then
+      grep -q "^fs-launch: $line" "$work/err" || break
       expect_end=125 expect_errors=1 # no reader has run
       return 0
     fi
-    [ "$errors $end $left" = '0 0 0' ] && [ -e "$work/ran" ] || break
+    [ "$errors $end $left" = '0 0 0' ] || break
     echo "$again: too late"
   done
   why='not told'
