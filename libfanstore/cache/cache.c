@@ -17,6 +17,7 @@
 #define FS_WARM_STEP FS_HUGE_PAGE
 #define FS_WARM_LEAST (8ull << 20)
 #define FS_WARM_MOST (256ull << 20)
+#define FS_WARM_SPARE 64u /* a part of the expected bytes, for headers and gaps */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
@@ -236,10 +237,12 @@ static bool fs_cache_huge(struct fs_cache *c, uint64_t from, uint64_t to) {
   return false;
 }
 
-uint64_t fs_cache_warm(struct fs_cache *c) {
-  uint64_t reached = fs_cache_reached(c);
-  uint64_t want = FS_MIN(reached + FS_MIN(reached + FS_WARM_LEAST, FS_WARM_MOST), c->size);
-  if (reached == 0 || c->warmed >= want) return c->warmed;
+uint64_t fs_cache_warm(struct fs_cache *c, uint64_t expected) {
+  uint64_t reached = fs_cache_reached(c), want = reached + FS_MIN(reached + FS_WARM_LEAST, FS_WARM_MOST);
+  if (expected > 0) expected += expected / FS_WARM_SPARE + c->hdr->data_off;
+  if (reached == 0 || reached < expected) want = expected;
+  want = FS_MIN(want, c->size);
+  if (c->warmed >= want) return c->warmed;
   uint64_t from = c->warmed, to = FS_MIN(fs_round_up(from + 1, FS_WARM_STEP), c->size);
   c->warmed = to;
   if (fs_cache_huge(c, from, to)) return to;

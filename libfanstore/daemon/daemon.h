@@ -117,7 +117,9 @@ struct fs_clients {
 /* ---- warm.c ---- */
 struct fs_warm {
   _Atomic uint32_t turn;
-  _Atomic uint64_t at; /* use of the cache at which the thread has work again */
+  _Atomic uint64_t at;       /* use of the cache at which the thread has work again */
+  _Atomic uint64_t expected; /* bytes of other nodes' partitions, once the node has a client */
+  bool begun;                /* the MPI thread's: `expected` is set */
 };
 
 /* ---- space.c ---- */

@@ -220,11 +220,11 @@ static uint64_t resident(const struct fixture *f) {
   return (uint64_t)st.st_blocks * 512;
 }
 
-static void warm_all(const struct fixture *f) {
-  uint64_t before, warmed = fs_cache_warm(f->c);
+static void warm_all(const struct fixture *f, uint64_t expected) {
+  uint64_t before, warmed = fs_cache_warm(f->c, expected);
   do {
     before = warmed;
-    warmed = fs_cache_warm(f->c);
+    warmed = fs_cache_warm(f->c, expected);
     assert_true(warmed >= before && warmed <= f->size);
   } while (warmed != before);
 }
@@ -234,7 +234,7 @@ static void test_pages_ahead(void **state) {
   struct fixture f = make(160 * mib, 4 * mib);
   (void)state;
   uint64_t unused = resident(&f);
-  warm_all(&f);
+  warm_all(&f, 0);
   assert_int_equal(resident(&f), unused); /* nothing before the first use */
   assert_int_equal(fs_cache_reached(f.c), 0);
   void *buf;
@@ -243,7 +243,7 @@ static void test_pages_ahead(void **state) {
   memset((char *)buf + FS_CACHE_HEADROOM, 'x', 4 * mib);
   fs_cache_publish(f.c, (uint32_t)line, false);
   assert_true(fs_cache_reached(f.c) > 4 * mib);
-  warm_all(&f);
+  warm_all(&f, 0);
   assert_in_range(resident(&f), 12 * mib, 40 * mib); /* ahead, but not by everything */
   for (uint64_t i = 0; i < 4 * mib; i++) assert_int_equal(((char *)buf)[FS_CACHE_HEADROOM + i], 'x');
   for (uint64_t key = 2; key < 30; key++) {
@@ -251,8 +251,34 @@ static void test_pages_ahead(void **state) {
     assert_true(line >= 0);
     fs_cache_publish(f.c, (uint32_t)line, false);
   }
-  warm_all(&f);
+  warm_all(&f, 0);
   assert_int_equal(resident(&f), f.size); /* the end of the slab is the end */
+  fs_cache_free(f.c);
+}
+
+static void test_pages_expected(void **state) {
+  const uint64_t mib = 1 << 20;
+  struct fixture f = make(160 * mib, 4 * mib);
+  void *buf;
+  (void)state;
+  warm_all(&f, 60 * mib);
+  assert_in_range(resident(&f), 60 * mib, 66 * mib); /* before the first use */
+  for (uint64_t key = 1; key < 13; key++) {
+    int64_t line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
+    assert_true(line >= 0);
+    fs_cache_publish(f.c, (uint32_t)line, false);
+  }
+  warm_all(&f, 60 * mib);
+  assert_in_range(resident(&f), 60 * mib, 66 * mib); /* no more, as long as less is used */
+  for (uint64_t key = 13; key < 20; key++) {
+    int64_t line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
+    assert_true(line >= 0);
+    fs_cache_publish(f.c, (uint32_t)line, false);
+  }
+  warm_all(&f, 60 * mib);
+  assert_in_range(resident(&f), 84 * mib, f.size); /* ahead again */
+  warm_all(&f, 1000 * mib);
+  assert_int_equal(resident(&f), f.size);
   fs_cache_free(f.c);
 }
 
@@ -452,6 +478,7 @@ int main(void) {
       cmocka_unit_test(test_all_pinned),
       cmocka_unit_test(test_one_bucket_for_many),
       cmocka_unit_test(test_pages_ahead),
+      cmocka_unit_test(test_pages_expected),
       cmocka_unit_test(test_too_small),
       cmocka_unit_test(test_uses),
       cmocka_unit_test(test_readers_and_writer),
