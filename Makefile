@@ -60,10 +60,11 @@ STATIC_OBJ := $(call obj,$(STATIC_SRC))
 LZ4 := -l:liblz4.a
 LIB := $(B)/lib/libfanstore.so
 BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-static)
+PYTHON := $(patsubst libfanstore/%,$(B)/share/fanstore/%,$(wildcard libfanstore/python/*.py))
 
 .DEFAULT_GOAL := all
 .PHONY: all lib clean install help
-all: lib $(BINS)
+all: lib $(BINS) $(PYTHON)
 lib: $(LIB)
 
 $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.map
@@ -71,6 +72,10 @@ $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.m
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) -Wl,--version-script=libfanstore/preload/exports.map \
 	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(LZ4) -ldl -pthread
+
+$(B)/share/fanstore/%: libfanstore/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 $(B)/bin/fs-prepare: $(PREPARE_OBJ) $(COMMON_OBJ)
 $(B)/bin/fs-launch: $(LAUNCH_OBJ) $(COMMON_OBJ)
@@ -104,10 +109,11 @@ clean: ## remove build/
 VERSION := $(shell sed -n 's/^.define FS_VERSION "\(.*\)"/\1/p' libfanstore/util/util.h)
 MAN := $(wildcard docs/*.1)
 install: all ## into DESTDIR and PREFIX, with manual pages and fanstore.pc
-	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/fanstore share/man/man1)
+	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/fanstore share/man/man1 share/fanstore/python)
 	$(Q)install $(BINS) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib
 	$(Q)install -m 644 include/fanstore/*.h $(DESTDIR)$(PREFIX)/include/fanstore
+	$(Q)install -m 644 $(PYTHON) $(DESTDIR)$(PREFIX)/share/fanstore/python
 	$(if $(MAN),$(Q)install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' 'Name: FanStore' \
 	  'Description: transient distributed file system for deep learning' 'Version: $(VERSION)' \

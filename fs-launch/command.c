@@ -17,6 +17,7 @@
 #include "launch.h"
 
 #define FS_REST_NS (FS_NS_PER_S / 2) /* time for what COMMAND left running to end by itself */
+#define FS_WINDOW (64ull << 20)      /* of --prefetch torch: some hundred files, 50 ms of a fast link */
 #define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
 
 struct fs_launch_env {
@@ -24,16 +25,18 @@ struct fs_launch_env {
   const char *supervisor; /* program that runs COMMAND; empty: none */
   const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
   const char *io_uring;   /* FANSTORE_IO_URING; empty: unchanged */
+  const char *python;     /* directory for PYTHONPATH; empty: none */
+  const char *ahead;      /* FANSTORE_PREFETCH_BYTES, if there is such a directory */
 };
 
-/* Puts our library first in LD_PRELOAD and keeps the others. */
-static int preload(const char *library) {
-  const char *old = getenv("LD_PRELOAD");
+/* Puts a path first in the list of an environment variable and keeps the others. */
+static int put_first(const char *variable, const char *path) {
+  const char *old = getenv(variable);
   FS_AUTO_FREE char *text = NULL;
-  if (!old || old[0] == '\0') return setenv("LD_PRELOAD", library, 1);
-  if (strstr(old, library)) return 0;
-  if (asprintf(&text, "%s:%s", library, old) < 0) return -1;
-  return setenv("LD_PRELOAD", text, 1);
+  if (!old || old[0] == '\0') return setenv(variable, path, 1);
+  if (strstr(old, path)) return 0;
+  if (asprintf(&text, "%s:%s", path, old) < 0) return -1;
+  return setenv(variable, text, 1);
 }
 
 /* Marks the nodes with a daemon on this host, by their files in the run directory: the socket, or
@@ -96,7 +99,8 @@ static int environment(const struct fs_launch_env *e) {
   err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
   if (e->io_uring[0] != '\0') err |= setenv(FS_ENV_IO_URING, e->io_uring, 1);
   err |= setenv(FS_ENV_VERIFY, e->verify, 1);
-  err |= preload(e->library);
+  err |= put_first("LD_PRELOAD", e->library);
+  if (e->python[0] != '\0') err |= put_first("PYTHONPATH", e->python) | setenv(FS_ENV_PREFETCH_BYTES, e->ahead, 1);
   if (err != 0) {
     fs_say("environment: %s", strerror(errno));
     return FS_EXIT_FAILED;
@@ -145,7 +149,7 @@ static int become_ctx(void *ctx) {
 }
 
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 15 || strcmp(argv[13], "--") != 0) {
+  if (argc < 17 || strcmp(argv[15], "--") != 0) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
@@ -158,11 +162,13 @@ int fs_exec_node(int argc, char **argv) {
                             .verify = argv[8],
                             .supervisor = argv[9],
                             .as_is = argv[10],
-                            .io_uring = argv[11]};
-  fs_run_prefer(argv[12]);
+                            .io_uring = argv[11],
+                            .python = argv[12],
+                            .ahead = argv[13]};
+  fs_run_prefer(argv[14]);
   fs_mpirun_paths_back();
   int status = environment(&e);
-  struct becoming b = {.env = e, .command = argv + 14};
+  struct becoming b = {.env = e, .command = argv + 16};
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
@@ -177,9 +183,9 @@ static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struc
     fs_words_add(w, "%s", l->first_host);
   }
   const char *local = l->opt.local_dir ? l->local_dir : "";
-  const char *const words[] = {l->self,    "--exec-node", e->job,       e->datasets, e->mounts,
-                               e->library, e->emulate,    e->read_only, e->verify,   e->supervisor,
-                               e->as_is,   e->io_uring,   local,        "--"};
+  const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
+                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  e->io_uring,
+                               e->python,  e->ahead,      local,     "--"};
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
@@ -216,16 +222,23 @@ static fs_err lists(const struct fs_launch *l, char *datasets, char *mounts) {
   return 0;
 }
 
+/* Returns how many bytes the programs of a node may have fetched ahead: blocks that nobody has read
+   yet must not push each other out of the cache. */
+static uint64_t window(const struct fs_launch *l) {
+  return l->opt.cache > 0 ? FS_MIN(l->opt.cache / 4, FS_WINDOW) : FS_WINDOW;
+}
+
 static int start_command(struct fs_launch *l) {
   FS_AUTO_FREE char *datasets = calloc(1, FS_LISTS);
   FS_AUTO_FREE char *mounts = calloc(1, FS_LISTS);
-  char emulate[24] = "";
+  char emulate[24] = "", ahead[24] = "";
   const char *ring = getenv(FS_ENV_IO_URING);
   if (!datasets || !mounts || lists(l, datasets, mounts) < 0) {
     fs_say("the datasets' names are too long");
     return FS_EXIT_FAILED;
   }
   if (l->opt.emulate > 1) snprintf(emulate, sizeof(emulate), "%u", l->nodes);
+  snprintf(ahead, sizeof(ahead), "%llu", (unsigned long long)window(l));
   struct fs_launch_env e = {.job = l->job,
                             .datasets = datasets,
                             .mounts = mounts,
@@ -237,7 +250,9 @@ static int start_command(struct fs_launch *l) {
                             .as_is = l->opt.env_as_is ? "1" : "0",
                             .io_uring = l->opt.no_io_uring ? "0"
                                         : ring             ? ring
-                                                           : ""};
+                                                           : "",
+                            .python = l->python,
+                            .ahead = ahead};
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();

@@ -43,7 +43,8 @@ struct fs_launch_options {
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default patterns apply */
-  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring;
+  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring,
+      prefetch_torch;
   uint64_t given; /* bits of the options with one value that were given */
   char **command; /* NULL-terminated */
 };
@@ -134,6 +135,7 @@ struct fs_launch {
   char local_dir[PATH_MAX], stage_out[PATH_MAX], stage_in[PATH_MAX], to[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
+  char python[PATH_MAX];     /* modules for PYTHONPATH; empty without --prefetch torch */
   bool ucx;
   bool mpirun_named; /* named by FANSTORE_MPIRUN */
 

@@ -38,6 +38,7 @@ enum {
   O_TO,
   O_DOCTOR,
   O_NODE_LOCAL,
+  O_PREFETCH,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -62,6 +63,7 @@ static const struct fs_opt launch_opts[] = {
     {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
     {"local-io", 0, "HOW", "cached: read local partitions by the page cache; direct: past it; auto (default)",
      O_LOCAL_IO},
+    {"prefetch", 0, "torch", "fetch ahead what PyTorch's DataLoaders will read", O_PREFETCH},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"env-as-is", 0, NULL, "if a program is started with an environment without LD_PRELOAD, do not give it back",
@@ -239,6 +241,9 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_text("to", value, "a directory", &o->to);
   case O_STAGE_IN:
     return set_text("stage-in", value, "a directory", &o->stage_in);
+  case O_PREFETCH:
+    o->prefetch_torch = strcmp(value, "torch") == 0;
+    return o->prefetch_torch ? 0 : bad_value("prefetch", value, "torch");
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:

@@ -97,6 +97,14 @@ static int find_library(struct fs_launch *l, const char *prefix) {
   return FS_EXIT_FAILED;
 }
 
+/* Finds the modules for --prefetch torch. PYTHONPATH accepts no colons in a path. */
+static int find_python(struct fs_launch *l, const char *prefix) {
+  int n = snprintf(l->python, sizeof(l->python), "%s/share/fanstore/python", prefix);
+  if (n > 0 && (size_t)n < sizeof(l->python) && access(l->python, X_OK) == 0 && !strchr(l->python, ':')) return 0;
+  fs_say("--prefetch torch: %s: not found, or a path with a colon: build or install FanStore whole", l->python);
+  return FS_EXIT_FAILED;
+}
+
 /* Writes the path of one of our programs in the same directory to out (PATH_MAX). */
 static int find_beside(const char *dir, const char *name, char *out) {
   int n = snprintf(out, PATH_MAX, "%s/%s", dir, name);
@@ -120,6 +128,7 @@ int fs_find_programs(struct fs_launch *l) {
   char *slash = strrchr(prefix, '/');
   if (slash) *slash = '\0';
   int status = find_library(l, prefix);
+  if (status == 0 && l->opt.prefetch_torch) status = find_python(l, prefix);
   if (status == 0) status = find_mpirun(l);
   if (status == 0) l->ucx = have_ucx(l);
   return status;

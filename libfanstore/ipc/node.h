@@ -49,6 +49,7 @@
    again. */
 #define FS_ENV_AS_IS "FANSTORE_ENV_AS_IS"
 #define FS_ENV_IO_URING "FANSTORE_IO_URING"
+#define FS_ENV_PREFETCH_BYTES "FANSTORE_PREFETCH_BYTES" /* libfanstore/python/fanstore_torch.py reads it */
 
 #define FS_SOCKET_MODE 0600
 #define FS_SOCKET_SILENT 0700

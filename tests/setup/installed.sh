@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../functions.sh"
 prefix=$1
 for f in bin/fs-prepare bin/fs-launch bin/fanstored lib/libfanstore.so lib/pkgconfig/fanstore.pc \
-  share/man/man1/fs-prepare.1 share/man/man1/fs-launch.1; do
+  share/man/man1/fs-prepare.1 share/man/man1/fs-launch.1 share/fanstore/python/sitecustomize.py; do
   [ -f "$prefix/$f" ] || fail "no $f"
 done
 bin=$prefix/bin
@@ -13,7 +13,7 @@ mkdir "$work/source"
 echo hello >"$work/source/file"
 pack "$work/source" "$work/ds" --mount "$mnt"
 equal "the library" hello "$(plain "$work/ds" "$mnt" cat "$mnt/file")"
-equal "fs-launch" hello "$(launch --dataset "$work/ds" -- cat "$mnt/file" | grep hello)"
+equal "fs-launch" hello "$(launch --dataset "$work/ds" --prefetch torch -- cat "$mnt/file" | grep hello)"
 
 # What docs/api.md says: headers and library by pkg-config.
 if command -v pkg-config >/dev/null; then

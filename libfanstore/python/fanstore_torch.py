@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gives FanStore's daemon the order in which a DataLoader will read its files: install() is called with the module
+torch.utils.data.dataloader when it has just been imported (sitecustomize.py).
+
+The sampler knows the order of an epoch from its beginning. So its batches are taken some time before the DataLoader asks
+for them, and fanstore_prefetch gets the paths of their files. The batches and their order are the same as without this
+module. Nothing happens if the dataset does not tell its paths, if the sampler is not one of torch's own, or if the
+library is not there."""
+import bisect
+import collections
+import ctypes
+import os
+import sys
+
+WINDOW = 64 << 20  # bytes of files between what was asked for and what the DataLoader has taken
+FILES = 2048  # the most files in the window
+LISTS = ("samples", "imgs", "paths", "files", "filenames", "image_paths")
+
+
+# ---- the paths of a dataset's items ----
+
+def path_of(item):
+    """The path in an item of a list, or None: torchvision's lists have (path, class)."""
+    if isinstance(item, (tuple, list)) and item:
+        item = item[0]
+    return item if isinstance(item, (str, os.PathLike)) else None
+
+
+def of_list(items):
+    if not isinstance(items, (list, tuple)) or not items or path_of(items[0]) is None:
+        return None
+    return lambda index: [path_of(items[index])]
+
+
+def of_parts(dataset):
+    """torch's ConcatDataset."""
+    ends, parts = dataset.cumulative_sizes, [paths_of(d) for d in dataset.datasets]
+    if None in parts:
+        return None
+
+    def paths(index):
+        index = index + ends[-1] if index < 0 else index
+        part = bisect.bisect_right(ends, index)
+        return parts[part](index - (ends[part - 1] if part else 0))
+    return paths
+
+
+def paths_of(dataset):
+    """A function from an index to the paths that the dataset will open for it, or None."""
+    own = getattr(dataset, "fanstore_paths", None)
+    if callable(own):
+        return own
+    if hasattr(dataset, "cumulative_sizes") and hasattr(dataset, "datasets"):
+        return of_parts(dataset)
+    if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # torch's Subset
+        inner = paths_of(dataset.dataset)
+        return inner and (lambda index: inner(dataset.indices[index]))
+    for name in LISTS:
+        found = of_list(getattr(dataset, name, None))
+        if found:
+            return found
+    return None
+
+
+# ---- samplers ----
+
+def may_be_read_ahead(sampler, module):
+    """True if batches that are taken early are the same, and nobody else sees that they were taken early: a sampler of
+    torch's own that draws all its random numbers when its first batch is taken."""
+    iterates = type(sampler).__iter__
+    batches = getattr(module, "BatchSampler", None)
+    if batches and iterates is batches.__iter__:
+        return may_be_read_ahead(sampler.sampler, module)
+    if iterates is module.RandomSampler.__iter__:
+        once = not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
+        return once or sampler.generator is None
+    from torch.utils.data import distributed, sampler as samplers
+    others = (samplers.SequentialSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler,
+              distributed.DistributedSampler)
+    return any(iterates is other.__iter__ for other in others)
+
+
+# ---- the window ----
+
+class Hints:
+    """The library's fanstore_prefetch."""
+
+    def __init__(self):
+        self.call = ctypes.CDLL(None).fanstore_prefetch  # AttributeError: the library is not there
+        self.call.restype = ctypes.c_int64
+        self.window = int(os.environ.get("FANSTORE_PREFETCH_BYTES", WINDOW))
+        for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"):
+            if os.environ.get(name, "").isdigit():
+                self.window //= max(int(os.environ[name]), 1)  # the node's programs share its cache
+                break
+
+    def give(self, paths):
+        if paths:
+            self.call((ctypes.c_char_p * len(paths))(*paths), ctypes.c_size_t(len(paths)), None)
+
+
+class Ahead:
+    """An iterator over the batches of another one. It takes them early and gives hints of their files."""
+
+    def __init__(self, batches, paths, hints):
+        self.batches, self.paths, self.hints = batches, paths, hints
+        self.taken = collections.deque()  # (batch, bytes, files)
+        self.bytes = self.files = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.paths:
+            self.fill()
+        if not self.taken:
+            return next(self.batches)
+        batch, size, files = self.taken.popleft()
+        self.bytes -= size
+        self.files -= files
+        return batch
+
+    def fill(self):
+        hinted = []
+        while self.bytes < self.hints.window and self.files < FILES:
+            batch = next(self.batches, None)
+            if batch is None:
+                break
+            self.taken.append((batch, 0, 0))
+            try:
+                found = [os.fsencode(p) for i in (batch if isinstance(batch, list) else [batch]) for p in self.paths(i)]
+                size = sum(os.stat(p).st_size for p in found)
+            except Exception as e:  # the dataset is not what it seems: its own code says what is wrong
+                warn(e)
+                self.paths = None
+                break
+            self.taken[-1] = (batch, size, len(found))
+            self.bytes += size
+            self.files += len(found)
+            hinted += found
+        self.hints.give(hinted)
+
+
+def warn(why):
+    if not warn.done:
+        print("fanstore: no prefetching: %r" % why, file=sys.stderr)
+    warn.done = True
+
+
+warn.done = False
+
+
+def install(module):
+    """Wraps the iterator over the sampler that each iterator of a DataLoader has."""
+    hints, base = Hints(), module._BaseDataLoaderIter
+    init, reset = base.__init__, base._reset
+
+    def wrap(it, loader):
+        paths = paths_of(loader.dataset)
+        if paths and may_be_read_ahead(it._index_sampler, module):
+            it._sampler_iter = Ahead(it._sampler_iter, paths, hints)
+
+    def new_init(self, loader, *more, **named):
+        init(self, loader, *more, **named)
+        wrap(self, loader)
+
+    def new_reset(self, loader, *more, **named):
+        reset(self, loader, *more, **named)
+        wrap(self, loader)
+
+    base.__init__, base._reset = new_init, new_reset

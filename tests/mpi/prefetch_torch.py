@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""An ordinary program with DataLoaders: prefetch_torch.py cases|epoch|smaller DIRECTORY. It knows nothing of FanStore. It prints
+what its batches were, and where torch's random numbers stand after each epoch."""
+import os
+import sys
+import time
+import zlib
+
+import torch
+from torch.utils import data
+
+
+class Files(data.Dataset):
+    """As torchvision's ImageFolder."""
+
+    def __init__(self, top):
+        self.samples = sorted((os.path.join(d, n), 0) for d, _, names in os.walk(top) for n in names)
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        with open(self.samples[index][0], "rb") as f:
+            return index, zlib.crc32(f.read())
+
+
+class Hidden(data.Dataset):
+    """It does not tell its paths."""
+
+    def __init__(self, files):
+        self.inner = files
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return self.inner[index]
+
+
+class Telling(Hidden):
+    def fanstore_paths(self, index):
+        return [self.inner.samples[index][0]]
+
+
+class Wrong(Hidden):
+    """Its list is not what it reads."""
+
+    def __init__(self, files):
+        super().__init__(files)
+        self.files = ["/nowhere"]
+
+
+class Own(data.Sampler):
+    """Says how far ahead of the reads it is asked."""
+
+    def __init__(self, n):
+        self.n, self.asked = n, 0
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        for i in range(self.n):
+            self.asked = i
+            yield i
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        return iter(range(100))
+
+
+def epochs(name, loader, before=None, n=2):
+    torch.manual_seed(7)
+    for epoch in range(n):
+        if before:
+            before(epoch)
+        digest, count = 0, 0
+        for batch in loader:
+            digest = zlib.crc32(repr(batch).encode(), digest)
+            count += 1
+        print(name, epoch, count, digest, torch.rand(1).item())
+
+
+def cases(files):
+    half = data.Subset(files, list(range(0, len(files), 2)))
+    both = data.ConcatDataset([half, data.Subset(files, [1, 3, 5, 7])])
+    for workers in 0, 2:
+        def loader(dataset, batch_size=8, **more):
+            return data.DataLoader(dataset, batch_size, num_workers=workers, **more)
+
+        name = "workers %d:" % workers
+        epochs(name + " in order", loader(files))
+        epochs(name + " shuffled", loader(files, shuffle=True))
+        epochs(name + " generator", loader(files, shuffle=True, generator=torch.Generator().manual_seed(3)))
+        epochs(name + " parts", loader(both, shuffle=True, drop_last=True))
+        weights = data.WeightedRandomSampler(torch.rand(len(files), generator=torch.Generator().manual_seed(1)), 90)
+        epochs(name + " weights", loader(files, sampler=weights))
+        more = torch.Generator().manual_seed(5)
+        epochs(name + " replacement", loader(files, sampler=data.RandomSampler(files, True, 90, more)))
+        print(name, torch.rand(2, generator=more).tolist())
+        ranks = data.distributed.DistributedSampler(files, 2, 1)
+        epochs(name + " ranks", loader(files, sampler=ranks), ranks.set_epoch)
+        epochs(name + " single", loader(files, None))
+        epochs(name + " hidden", loader(Hidden(files), shuffle=True))
+        epochs(name + " telling", loader(Telling(files), shuffle=True))
+        epochs(name + " wrong", loader(Wrong(files), shuffle=True))
+        epochs(name + " stream", loader(Stream()))
+    epochs("persistent", data.DataLoader(files, 8, True, num_workers=2, persistent_workers=True), n=3)
+    for first, _ in zip(range(3), data.DataLoader(files, 8, shuffle=True)):
+        print("broken off", first)
+    own = Own(len(files))
+    lead = max(own.asked - batch[0][-1].item() for batch in data.DataLoader(files, 8, sampler=own))
+    print("own sampler: asked ahead by", lead)
+
+
+def epoch(files, n, workers=2):
+    """Computes 4 ms for each batch."""
+    torch.manual_seed(1)
+    for _ in range(n):
+        for _ in data.DataLoader(files, 8, shuffle=True, num_workers=workers):
+            time.sleep(0.004)
+
+
+def main():
+    how, top = sys.argv[1:]
+    files = Files(top)
+    if how == "cases":
+        cases(files)
+    else:
+        epoch(files, 1 if how == "epoch" else 4)
+
+
+if __name__ == "__main__":
+    main()
