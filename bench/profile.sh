@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench/profile.sh CASE...: where the instructions and the time of a hot path go (docs/performance.md). CASE is stat,
+# bench/profile.sh CASE...: where the instructions and the time of a hot path go (docs/internals/profiles.md). CASE is stat,
 # small, large, lz4, cache, remote, cold or all. For each: the time of an operation; instructions in user space by
 # function (callgrind); system calls (strace); samples by function, the kernel's included, of the reader and of the
 # daemons (perf). A tool that is missing is left out. Makes its files below TMPDIR; perf's data stays in build/bench.

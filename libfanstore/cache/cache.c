@@ -15,8 +15,9 @@
 #define FS_CACHE_LINE_BYTES 4096u /* the cache has one line for this many bytes */
 #define FS_CACHE_MIN_LINES 64u
 #define FS_WARM_STEP FS_HUGE_PAGE
-#define FS_WARM_LEAST (8ull << 20)
+#define FS_WARM_LEAST (16ull << 20)
 #define FS_WARM_MOST (256ull << 20)
+#define FS_WARM_LEAD (8ull << 20)
 #define FS_WARM_SPARE 64u /* a part of the expected bytes, for headers and gaps */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -243,7 +244,11 @@ uint64_t fs_cache_warm(struct fs_cache *c, uint64_t expected) {
   if (reached == 0 || reached < expected) want = expected;
   want = FS_MIN(want, c->size);
   if (c->warmed >= want) return c->warmed;
-  uint64_t from = c->warmed, to = FS_MIN(fs_round_up(from + 1, FS_WARM_STEP), c->size);
+  uint64_t from = c->warmed, to;
+  /* Blocks are being received there: both threads would wait for each other. */
+  if (reached > 0 && from < reached + FS_WARM_LEAD)
+    from = FS_MIN(fs_round_up(reached + FS_WARM_LEAD, FS_WARM_STEP), want);
+  to = FS_MIN(fs_round_up(from + 1, FS_WARM_STEP), c->size);
   c->warmed = to;
   if (fs_cache_huge(c, from, to)) return to;
   /* One call for the whole step makes this cheap. Without enough memory, pages come one by one at

@@ -128,7 +128,7 @@ void fs_cache_purge(struct fs_cache *c, bool (*pick)(void *ctx, uint64_t key), v
 /* Allocates pages of the slab before their first use, because a page fault during a receive costs
    several times as much. One thread other than the MPI thread calls this. Each call is one step.
    The goal is to have pages for `expected` bytes of blocks. If more is used, the goal is to be
-   ahead of it by as much again, within 8 to 256 MiB. Returns how far the slab has pages; an
+   ahead of it by as much again, within 16 to 256 MiB. Returns how far the slab has pages; an
    unchanged result means that nothing was to do. */
 uint64_t fs_cache_warm(struct fs_cache *c, uint64_t expected);
 uint64_t fs_cache_reached(const struct fs_cache *c); /* end of the part used so far; 0: nothing */

@@ -229,6 +229,14 @@ static void warm_all(const struct fixture *f, uint64_t expected) {
   } while (warmed != before);
 }
 
+static void use(const struct fixture *f, uint64_t key, uint32_t bytes) {
+  void *buf;
+  int64_t line = fs_cache_alloc(f->c, key, bytes, &buf);
+  assert_true(line >= 0);
+  memset(buf, 'x', FS_CACHE_HEADROOM + bytes);
+  fs_cache_publish(f->c, (uint32_t)line, false);
+}
+
 static void test_pages_ahead(void **state) {
   const uint64_t mib = 1 << 20;
   struct fixture f = make(160 * mib, 4 * mib);
@@ -246,39 +254,26 @@ static void test_pages_ahead(void **state) {
   warm_all(&f, 0);
   assert_in_range(resident(&f), 12 * mib, 40 * mib); /* ahead, but not by everything */
   for (uint64_t i = 0; i < 4 * mib; i++) assert_int_equal(((char *)buf)[FS_CACHE_HEADROOM + i], 'x');
-  for (uint64_t key = 2; key < 30; key++) {
-    line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
-    assert_true(line >= 0);
-    fs_cache_publish(f.c, (uint32_t)line, false);
-  }
+  for (uint64_t key = 2; key < 30; key++) use(&f, key, 4 * mib);
   warm_all(&f, 0);
-  assert_int_equal(resident(&f), f.size); /* the end of the slab is the end */
+  assert_in_range(resident(&f), 120 * mib, f.size); /* the end of the slab is the end */
   fs_cache_free(f.c);
 }
 
 static void test_pages_expected(void **state) {
   const uint64_t mib = 1 << 20;
   struct fixture f = make(160 * mib, 4 * mib);
-  void *buf;
   (void)state;
   warm_all(&f, 60 * mib);
   assert_in_range(resident(&f), 60 * mib, 66 * mib); /* before the first use */
-  for (uint64_t key = 1; key < 13; key++) {
-    int64_t line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
-    assert_true(line >= 0);
-    fs_cache_publish(f.c, (uint32_t)line, false);
-  }
+  for (uint64_t key = 1; key < 13; key++) use(&f, key, 4 * mib);
   warm_all(&f, 60 * mib);
   assert_in_range(resident(&f), 60 * mib, 66 * mib); /* no more, as long as less is used */
-  for (uint64_t key = 13; key < 20; key++) {
-    int64_t line = fs_cache_alloc(f.c, key, 4 * mib, &buf);
-    assert_true(line >= 0);
-    fs_cache_publish(f.c, (uint32_t)line, false);
-  }
+  for (uint64_t key = 13; key < 20; key++) use(&f, key, 4 * mib);
   warm_all(&f, 60 * mib);
   assert_in_range(resident(&f), 84 * mib, f.size); /* ahead again */
   warm_all(&f, 1000 * mib);
-  assert_int_equal(resident(&f), f.size);
+  assert_in_range(resident(&f), 120 * mib, f.size); /* but for what comes just after the used part */
   fs_cache_free(f.c);
 }
 
