@@ -28,6 +28,7 @@ enum {
   OPT_MOUNT,
   OPT_READ_ONLY,
   OPT_KEEP,
+  OPT_CACHE_DISK,
   OPT_STAGE_OUT,
   OPT_IN_PLACE,
   OPT_OUTPUT_LIMIT,
@@ -49,6 +50,7 @@ static const struct fs_opt options[] = {
     {"mount", 0, "PATH", "where the dataset before it is seen (default: its own mount)", OPT_MOUNT},
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
     {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G, or less)", OPT_CACHE},
+    {"cache-disk", 0, "SIZE", "room on the local disk for blocks that memory has no room for, or auto", OPT_CACHE_DISK},
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
     {"verify", 0, "WHICH", "compare what other nodes send with its checksums: remote (default), always; or never",
      OPT_VERIFY},
@@ -92,6 +94,9 @@ static fs_err on_number(struct fs_daemon_config *c, int id, const char *value) {
     return 0;
   case OPT_OUTPUT_LIMIT:
     return fs_parse_size(value, &c->output_limit) < 0 ? bad("--output-limit", value) : 0;
+  case OPT_CACHE_DISK:
+    if (strcmp(value, "auto") == 0) c->cache_disk = FS_DISK_AUTO;
+    return c->cache_disk == 0 && fs_parse_size(value, &c->cache_disk) < 0 ? bad("--cache-disk", value) : 0;
   case OPT_IN_PLACE:
     return fs_parse_u64(value, 1, UINT64_MAX, &c->in_place) < 0 ? bad("--in-place", value) : 0;
   case OPT_OUTPUT_REPLICAS:

@@ -38,7 +38,7 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io;
+  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;

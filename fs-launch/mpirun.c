@@ -168,6 +168,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--cache");
     fs_words_add(w, "%llu", (unsigned long long)l->opt.cache);
   }
+  if (l->opt.cache_disk) {
+    fs_words_add(w, "--cache-disk");
+    fs_words_add(w, "%s", l->opt.cache_disk);
+  }
   if (l->opt.deadline_ms > 0) {
     fs_words_add(w, "--deadline");
     fs_words_add(w, "%llu", (unsigned long long)l->opt.deadline_ms);

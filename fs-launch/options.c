@@ -39,6 +39,7 @@ enum {
   O_DOCTOR,
   O_NODE_LOCAL,
   O_PREFETCH,
+  O_CACHE_DISK,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -61,6 +62,9 @@ static const struct fs_opt launch_opts[] = {
     {"np", 'n', "P", "run COMMAND as P MPI processes over the nodes (default: once, on the first node)", O_NP},
     {"replicas", 'r', "R", "copies of each partition, on distinct nodes (default: 1)", O_REPLICAS},
     {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
+    {"cache-disk", 0, "SIZE",
+     "room in the local directory for remote data that memory has no room for: a size, or auto (default: none)",
+     O_CACHE_DISK},
     {"local-io", 0, "HOW", "cached: read local partitions by the page cache; direct: past it; auto (default)",
      O_LOCAL_IO},
     {"prefetch", 0, "torch", "fetch ahead what PyTorch's DataLoaders will read", O_PREFETCH},
@@ -210,6 +214,14 @@ static fs_err set_node_local(struct fs_launch_options *o, const char *value) {
   return 0;
 }
 
+static fs_err set_cache_disk(const char *value, const char **to) {
+  uint64_t bytes;
+  if (strcmp(value, "auto") != 0 && (fs_parse_size(value, &bytes) < 0 || bytes == 0))
+    return bad_value("cache-disk", value, "a size as 100G, or auto");
+  *to = value;
+  return 0;
+}
+
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
   switch (id) {
   case O_DATASET:
@@ -241,6 +253,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_text("to", value, "a directory", &o->to);
   case O_STAGE_IN:
     return set_text("stage-in", value, "a directory", &o->stage_in);
+  case O_CACHE_DISK:
+    return set_cache_disk(value, &o->cache_disk);
   case O_PREFETCH:
     o->prefetch_torch = strcmp(value, "torch") == 0;
     return o->prefetch_torch ? 0 : bad_value("prefetch", value, "torch");

@@ -43,6 +43,11 @@ static bool fs_cache_residents_full(const struct fs_cache *c, uint64_t granules)
   return c->in[FS_LINE_RESIDENT] + c->in[FS_LINE_AWAITED] + granules + c->passing > fs_cache_capacity(c);
 }
 
+bool fs_cache_stays(const struct fs_cache *c, uint32_t line) {
+  enum fs_line_class class = c->own[line].class;
+  return class == FS_LINE_RESIDENT || (class == FS_LINE_AWAITED && !fs_cache_residents_full(c, c->passing));
+}
+
 /* Gives a valid line another class, and puts it at the end of that one's queue. */
 static void fs_cache_move(struct fs_cache *c, uint32_t l, enum fs_line_class class) {
   struct fs_own_line *o = &c->own[l];

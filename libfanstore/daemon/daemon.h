@@ -38,6 +38,7 @@ struct fs_daemon_config {
   bool local_default;    /* the user did not choose it: fs_own_get */
   uint32_t emulate;      /* 0: this host is one node */
   uint64_t cache_bytes;
+  uint64_t cache_disk;   /* --cache-disk in bytes; 0: none; FS_DISK_AUTO */
   uint64_t output_limit; /* limit for outputs on this node in bytes; 0: none */
   uint64_t deadline_ns;
   bool read_only, verbose;
@@ -55,6 +56,7 @@ struct fs_daemon_config {
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the mount of the dataset's manifest */
 };
+#define FS_DISK_AUTO UINT64_MAX /* of cache_disk: what is free */
 bool fs_job_name_ok(const char *name);
 
 /* ---- memory.c: bytes ---- */
@@ -169,9 +171,11 @@ struct fs_daemon_counters {
   /* messages thrown away, except those about names: fs_ctl_dropped */
   uint64_t dropped;
   uint64_t replicated, replicated_bytes; /* sent to the partner: files, bytes */
+  uint64_t disk_bytes, disk_kept_bytes;  /* read from the cache on disk; written to it */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
+struct fs_disk;
 struct fs_fetcher;
 struct fs_open_files;
 struct fs_backing;
@@ -207,6 +211,7 @@ struct fs_daemon {
   struct fs_node_segments *node_segments;
   struct fs_leases *leases;
   struct fs_fetcher *fetcher;
+  struct fs_disk *disk; /* NULL: the job has no cache on disk */
   struct fs_server *server;
   struct fs_commands *commands;
   struct fs_ns *ns;

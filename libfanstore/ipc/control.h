@@ -25,7 +25,8 @@
  *                                       bytes_direct (datasets), output_opens output_bytes (outputs
  *                                       of other nodes). The daemon's own keys (see
  *                                       docs/internals/messages.md): served served_bytes fetched
- *                                       fetched_bytes prefetched checksum_errors timeouts dropped
+ *                                       fetched_bytes prefetched disk_bytes disk_kept_bytes
+ *                                       checksum_errors timeouts dropped
  *                                       refused evictions staged_bytes reused_bytes clients
  *                                       replicated replicated_bytes
  *   stagein rank=K files=N bytes=BYTES  after stagein: names made so far. With end=1 also the names

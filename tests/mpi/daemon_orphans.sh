@@ -49,7 +49,7 @@ done
 say "those that start there afterwards"
 file=$(cd "$work/source" && find . -type f | sort | sed -n 1p)
 afterwards() { # COMMAND
-  "$bin/fs-launch" --exec-node $job "$work/ds" "$mnt" "$lib" '' '' '' '' '' '' '' -- sh -c "$1" 2>"$work/err"
+  "$bin/fs-launch" --exec-node $job "$work/ds" "$mnt" "$lib" '' '' '' '' '' '' '' '' '' -- sh -c "$1" 2>"$work/err"
 }
 equal "node, by what was left" 0 "$(afterwards "echo \$FANSTORE_NODE")"
 afterwards "cat '$mnt/$file'" | cmp - "$work/source/$file"

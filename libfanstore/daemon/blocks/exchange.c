@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "daemon/blocks/fetch.h"
+#include "daemon/blocks/disk.h"
 
 /* ---- peers ---- */
 
@@ -171,6 +171,7 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
   if (f->source->sized) fs_cache_shorten(d->cache, x->line, x->rep->length);
   d->count.fetched_bytes += f->source->sized ? x->rep->length : f->want.block.stored_len;
   fs_cache_publish(d->cache, x->line, fs_fetch_awaited(f));
+  fs_disk_keep(d, f, x->line, x->bytes);
   fs_fetch_finish(d, f, 0, x->line);
 }
 

@@ -53,7 +53,7 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->source = fs_fetch_source(key);
   f->want = *w;
   f->tried = 0;
-  f->ahead = f->patient = false;
+  f->ahead = f->patient = f->disk = false;
   f->started = d->now;
   f->full_since = 0;
   f->d = d;
@@ -129,7 +129,7 @@ bool fs_fetch_awaited(const struct fs_fetch *f) {
 }
 
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line) {
-  bool hit = false; /* the first waiter caused the fetch; for the others it is a hit */
+  bool hit = f->disk; /* the first waiter caused the fetch; for the others it is a hit */
   for (struct fs_chain *link; (link = fs_chain_pop(&f->waiters)) != NULL; hit = true) {
     fs_waiter_answer(FS_ITEM(link, struct fs_waiter, chain), err, line, hit);
   }

@@ -45,6 +45,7 @@ struct fs_fetch {
   const struct fs_block_source *source;
   struct fs_wanted want;
   bool ahead;     /* for a prefetch */
+  bool disk;      /* it is being read from, or comes from, the cache on disk */
   bool patient;   /* some waiter has no other source: FS_REQ_PATIENT */
   uint32_t tried; /* the source's: where the block was asked for; 0 at first */
   struct fs_daemon *d;

@@ -58,6 +58,8 @@ static void fs_leave_stats(struct fs_daemon *d) {
              {"fetched", d->count.fetched},
              {"fetched_bytes", d->count.fetched_bytes},
              {"prefetched", d->count.prefetched},
+             {"disk_bytes", d->count.disk_bytes},
+             {"disk_kept_bytes", d->count.disk_kept_bytes},
              {"checksum_errors", d->count.checksum_errors + counter[FS_C_DAMAGED]},
              {"timeouts", d->count.timeouts},
              {"dropped", fs_ctl_dropped(d)},

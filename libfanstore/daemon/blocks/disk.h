@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The cache on this node's disk (--cache-disk): blocks of other nodes' partitions that the cache in
+ * memory lets pass. They are in a file without a name in the local directory, which disappears with
+ * the daemon. All functions are the MPI thread's; the pool's threads read and write the file.
+ * docs/internals/read-path.md has the protocol.
+ */
+#ifndef FS_DAEMON_BLOCKS_DISK_H
+#define FS_DAEMON_BLOCKS_DISK_H
+
+#include "daemon/blocks/fetch.h"
+
+/* Makes the file if the job asks for it. If that fails, one warning says so, and the job has no
+   such cache. Returns -ENOMEM, else 0. */
+fs_err fs_disk_start(struct fs_daemon *d);
+/* Gives the disk back if outputs need it, or if it does not answer. */
+void fs_disk_timers(struct fs_daemon *d);
+/* Puts a block that has just been published on the disk, if memory will not keep it and the disk
+   has room. Copies the bytes, and does not wait. */
+void fs_disk_keep(struct fs_daemon *d, const struct fs_fetch *f, uint32_t line, const void *bytes);
+/* Returns true and the block's place in the file if the disk has it. The caller reads it, compares
+   its checksum, and then calls fs_disk_read. */
+bool fs_disk_find(struct fs_daemon *d, uint64_t key, int *fd, uint64_t *off);
+/* Ends a read. If the bytes are not there or not intact, the block is forgotten. */
+void fs_disk_read(struct fs_daemon *d, uint64_t key, uint32_t len, bool good);
+
+#endif

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 240
+# long: 25
+# --cache-disk: blocks that the cache in memory has no room for are fetched once, and then come from the node's disk, also when the
+# other node is gone. Damage there is found. The disk is given back when outputs need it. Nothing stays.
+. "$(dirname "$0")/../functions.sh"
+
+random_files "$work/source" 200 1 100000
+pack "$work/source" "$work/ds" --partitions 8 --mount "$mnt"
+mv "$work/source" "$work/source.away"
+sum=$("$python" "$root/tests/mpi/cache_disk.py" "$work/source.away/d00" 0 1)
+read_all="$(printf %q "$python") $(printf %q "$root/tests/mpi/cache_disk.py") $mnt/d00"
+epochs() { # COMMAND [OPTION...]: each line of its output must be the sum
+  local command=$1
+  shift
+  expect_status 0 launch --dataset "$work/ds" --emulate 2 --cache 3M --report "$work/r.json" "$@" -- sh -c "$command"
+  [ "$(sort -u "$work/out")" = "$sum" ] || fail "other bytes: $(cat "$work/out" "$work/err")"
+}
+of() { json "$work/r.json" "r['nodes'][0]['$1']"; }
+
+epochs "$read_all 0 4"
+[ "$(of fetched_bytes)" -gt 30000000 ] || fail "without it $(of fetched_bytes) bytes were fetched"
+equal "on disk" 0 "$(of disk_bytes)"
+for size in 32M auto; do
+  epochs "$read_all 0 4" --cache-disk $size
+  [ "$(of fetched_bytes)" -lt 10300000 ] || fail "$size: $(of fetched_bytes) bytes were fetched"
+  [ "$(of disk_bytes)" -gt 15000000 ] || fail "$size: $(of disk_bytes) bytes came from the disk"
+  echo "ok - --cache-disk $size: each block is fetched once; $(of disk_bytes) bytes from the disk"
+done
+epochs "$read_all 0 4" --cache-disk 2M
+[ "$(of disk_kept_bytes)" -le 2097152 ] || fail "$(of disk_kept_bytes) bytes were kept in 2M"
+[ "$(of disk_bytes)" -gt 3000000 ] || fail "2M: $(of disk_bytes) bytes came from the disk"
+echo "ok - no more than its size is kept"
+
+# The other node and the shared copy are gone.
+away="mkdir $work/gone && mv $work/ds/part-* $work/gone"
+epochs "$read_all 0 2 && $away && $kill_daemon 1 $mnt && $read_all 2 2" --cache-disk 32M
+equal "errors" 0 "$(of errors)"
+mv "$work"/gone/* "$work/ds" && rmdir "$work/gone"
+echo "ok - the disk has what a dead node had"
+
+# All that is on the disk is overwritten.
+cat >"$work/damage.sh" <<'END'
+daemon=$("$kill_daemon" 0 "$1" pid)
+for fd in /proc/"$daemon"/fd/*; do
+  case $(readlink "$fd") in
+    "$2"/*deleted*) n=$(($(stat -L -c %s "$fd"))) && head -c $n /dev/zero | dd of="$fd" conv=notrunc bs=1M status=none && exit ;;
+  esac
+done
+exit 99
+END
+epochs "$read_all 0 2 && bash $work/damage.sh $mnt $work/local && $read_all 2 1" --cache-disk 32M
+[ "$(of checksum_errors)" -gt 50 ] || fail "$(of checksum_errors) checksum errors"
+echo "ok - damage is found: $(of checksum_errors) blocks were fetched again"
+
+# On a file system that is nearly full, it ends, and the outputs have the room.
+if unshare -m true 2>/dev/null; then
+  cat >"$work/full.sh" <<'END'
+mount -t tmpfs -o size=58m none "$1" || exit 99
+shift
+exec "$@"
+END
+  cat >"$work/write.py" <<'END'
+import sys, time
+with open(sys.argv[1] + "/output", "wb") as f:
+    for _ in range(32 * 4):
+        f.write(bytes(262144))
+        f.flush()
+        time.sleep(0.01)
+END
+  mkdir "$work/local.full"
+  bin_launch() { unshare -m bash "$work/full.sh" "$work/local.full" "$bin/fs-launch" --local-dir "$work/local.full" "$@"; }
+  expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk auto --discard -- \
+    sh -c "$read_all 0 2 && $python $work/write.py $mnt && $read_all 2 1"
+  [ "$(sort -u "$work/out")" = "$sum" ] || fail "full: other bytes: $(cat "$work/out" "$work/err")"
+  grep -q "^fs-launch: warning: .*--cache-disk: $work/local.full: nearly full: the job goes on without it" "$work/err" || fail "not told: $(cat "$work/err")"
+  echo "ok - $(grep 'nearly full' "$work/err")"
+fi
+
+for value in 0 much -1; do
+  expect_status 2 launch --dataset "$work/ds" --cache-disk "$value" -- true
+  one_line "$work/err" "^fs-launch: --cache-disk $value: give a size as 100G, or auto"
+done
+[ -z "$(find "$work/local" -name '.new-cache*')" ] || fail "left behind"
+no_leftovers
