@@ -29,6 +29,7 @@ enum {
   OPT_READ_ONLY,
   OPT_KEEP,
   OPT_CACHE_DISK,
+  OPT_FILL,
   OPT_STAGE_OUT,
   OPT_IN_PLACE,
   OPT_OUTPUT_LIMIT,
@@ -51,6 +52,7 @@ static const struct fs_opt options[] = {
     {"emulate", 0, "N", "all N ranks run on this host, each with a directory of its own", OPT_EMULATE},
     {"cache", 0, "SIZE", "memory for blocks of other nodes (default 1G, or less)", OPT_CACHE},
     {"cache-disk", 0, "SIZE", "room on the local disk for blocks that memory has no room for, or auto", OPT_CACHE_DISK},
+    {"fill", 0, NULL, "fetch other nodes' blocks while nobody reads, as many as the cache holds", OPT_FILL},
     {"deadline", 0, "MS", "how long a client waits for a block (default 3000)", OPT_DEADLINE},
     {"verify", 0, "WHICH", "compare what other nodes send with its checksums: remote (default), always; or never",
      OPT_VERIFY},
@@ -145,6 +147,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     return 0;
   case OPT_READ_ONLY:
     c->read_only = true;
+    return 0;
+  case OPT_FILL:
+    c->fill = true;
     return 0;
   case OPT_KEEP:
     c->keep = true;

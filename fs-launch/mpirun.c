@@ -168,6 +168,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "--cache");
     fs_words_add(w, "%llu", (unsigned long long)l->opt.cache);
   }
+  if (l->opt.prefetch_idle) fs_words_add(w, "--fill");
   if (l->opt.cache_disk) {
     fs_words_add(w, "--cache-disk");
     fs_words_add(w, "%s", l->opt.cache_disk);

@@ -67,7 +67,10 @@ static const struct fs_opt launch_opts[] = {
      O_CACHE_DISK},
     {"local-io", 0, "HOW", "cached: read local partitions by the page cache; direct: past it; auto (default)",
      O_LOCAL_IO},
-    {"prefetch", 0, "torch", "fetch ahead what PyTorch's DataLoaders will read", O_PREFETCH},
+    {"prefetch", 0, "WHAT",
+     "torch: fetch ahead what PyTorch's DataLoaders will read; idle: fill the cache while nobody\n"
+     "reads from other nodes; or torch,idle",
+     O_PREFETCH},
     {"read-only", 0, NULL, "refuse every write below a mount", O_READ_ONLY},
     {"static", 0, NULL, "serve static and Go programs too, by a seccomp supervisor", O_STATIC},
     {"env-as-is", 0, NULL, "if a program is started with an environment without LD_PRELOAD, do not give it back",
@@ -256,8 +259,10 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_CACHE_DISK:
     return set_cache_disk(value, &o->cache_disk);
   case O_PREFETCH:
-    o->prefetch_torch = strcmp(value, "torch") == 0;
-    return o->prefetch_torch ? 0 : bad_value("prefetch", value, "torch");
+    o->prefetch_torch = strstr(value, "torch") != NULL;
+    o->prefetch_idle = strstr(value, "idle") != NULL;
+    if (strcmp(value, "torch") == 0 || strcmp(value, "idle") == 0 || strcmp(value, "torch,idle") == 0) return 0;
+    return bad_value("prefetch", value, "torch, idle or torch,idle");
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:

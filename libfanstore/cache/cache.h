@@ -120,6 +120,8 @@ int64_t fs_cache_alloc(struct fs_cache *c, uint64_t key, uint32_t len, void **bu
 void fs_cache_publish(struct fs_cache *c, uint32_t line, bool awaited);
 /* Returns true if a published line will stay in the cache, and false if it will pass. */
 bool fs_cache_stays(const struct fs_cache *c, uint32_t line);
+/* Returns true if a new block of so many bytes would stay, and there is some room to spare. */
+bool fs_cache_spare(const struct fs_cache *c, uint32_t len);
 void fs_cache_abort(struct fs_cache *c, uint32_t line); /* gives back an unpublished line */
 /* Reduces the length of an unpublished line when fewer bytes arrived than expected. */
 void fs_cache_shorten(struct fs_cache *c, uint32_t line, uint32_t len);

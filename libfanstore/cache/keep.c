@@ -45,7 +45,11 @@ static bool fs_cache_residents_full(const struct fs_cache *c, uint64_t granules)
 
 bool fs_cache_stays(const struct fs_cache *c, uint32_t line) {
   enum fs_line_class class = c->own[line].class;
-  return class == FS_LINE_RESIDENT || (class == FS_LINE_AWAITED && !fs_cache_residents_full(c, c->passing));
+  return class == FS_LINE_RESIDENT || (class == FS_LINE_AWAITED && !fs_cache_residents_full(c, 4 * c->passing));
+}
+
+bool fs_cache_spare(const struct fs_cache *c, uint32_t len) {
+  return !fs_cache_residents_full(c, c->passing + len / FS_SLAB_GRANULE + 2);
 }
 
 /* Gives a valid line another class, and puts it at the end of that one's queue. */

@@ -42,6 +42,7 @@ struct fs_daemon_config {
   uint64_t output_limit; /* limit for outputs on this node in bytes; 0: none */
   uint64_t deadline_ns;
   bool read_only, verbose;
+  bool fill;             /* fetch what nobody has read yet while nobody reads: fill.c */
   bool unverified;       /* --verify never: checksums of other nodes' blocks are not checked */
   bool keep;             /* keep outputs when the job ends */
   bool replicas;         /* each output has a replica on one more node */
@@ -122,6 +123,14 @@ struct fs_warm {
   _Atomic uint64_t at;       /* use of the cache at which the thread has work again */
   _Atomic uint64_t expected; /* bytes of other nodes' partitions, once the node has a client */
   bool begun;                /* the MPI thread's: `expected` is set */
+};
+
+/* ---- fill.c ---- */
+struct fs_fill { /* the MPI thread's */
+  uint32_t dataset;
+  uint64_t seen, block; /* entries of its index that are done; blocks of the next one */
+  uint64_t read_at;     /* when a read or a hint waited last */
+  bool done;
 };
 
 /* ---- space.c ---- */
@@ -206,6 +215,7 @@ struct fs_daemon {
   struct fs_clients clients;
   struct fs_iopool pool;
   struct fs_warm warm;
+  struct fs_fill fill;
   struct fs_space space;
   struct fs_parts *parts;
   struct fs_node_segments *node_segments;
@@ -337,6 +347,7 @@ bool fs_fetch_busy(const struct fs_daemon *d);
 /* ---- prefetch.c: blocks that clients want ahead ---- */
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */
 bool fs_prefetch_posted(const struct fs_client *c);
+int fs_fill_run(struct fs_daemon *d); /* fill.c: Returns how many blocks were begun. */
 uint32_t fs_prefetch_waiting(const struct fs_daemon *d);
 
 /* ---- serve.c: blocks for other nodes ---- */

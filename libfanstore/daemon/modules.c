@@ -199,6 +199,7 @@ static const struct fs_module table[] = {
     {.name = "offline", .start = offline_start},
     {.name = "clients", .work = fs_clients_scan, .look = fs_clients_bury},
     {.name = "prefetch", .work = fs_prefetch_run},
+    {.name = "fill", .work = fs_fill_run},
     {.name = "listen", .start = fs_guard_listen},
 };
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 240
 # long: 40
-# --prefetch torch: DataLoaders give the same batches and leave torch's random numbers as without it, and most files of the other
+# --prefetch torch and idle: DataLoaders give the same batches and leave torch's random numbers as without it, and most files of the other
 # node are in the node's cache before they are read. Other programs, and a sitecustomize of the user's, work as without it.
 . "$(dirname "$0")/../functions.sh"
 python=/usr/bin/python3 # Debian's has torch
@@ -36,12 +36,21 @@ ahead=$(waited)
 [ "$plain" -gt 200 ] || fail "$plain reads waited without it"
 [ "$ahead" -lt $((plain / 4)) ] || fail "$ahead reads waited, $plain without it"
 echo "ok - reads that had to ask the other node: $plain, with --prefetch torch $ahead"
+train epoch --prefetch idle 2>"$work/err" || fail "$(cat "$work/err")"
+idle=$(waited)
+[ "$idle" -lt $((plain / 2)) ] || fail "--prefetch idle: $idle reads waited, $plain without it"
+echo "ok - with --prefetch idle $idle"
 train smaller --cache 3M 2>"$work/err" || fail "$(cat "$work/err")"
 plain=$(waited)
 train smaller --cache 3M --prefetch torch 2>"$work/err" || fail "$(cat "$work/err")"
-ahead=$(waited)
+ahead=$(waited) fetched=$(json "$work/r.json" "r['nodes'][0]['fetched']")
 [ "$ahead" -lt $((plain / 2)) ] || fail "a small cache: $ahead reads waited, $plain without it"
-echo "ok - with a cache smaller than the other node's files: $plain, $ahead"
+train smaller --cache 3M --cache-disk 32M --prefetch torch,idle 2>"$work/err" || fail "$(cat "$work/err")"
+disk=$(waited)
+[ "$disk" -lt 125 ] || fail "a small cache and the disk: $disk reads waited"
+both=$(json "$work/r.json" "r['nodes'][0]['fetched']") # hints push residents out, which are then fetched once more
+[ "$both" -le 500 ] || fail "$both blocks were fetched, $fetched without the disk"
+echo "ok - a cache smaller than the other node's files: reads that waited $plain, $ahead, with --cache-disk $disk; fetched $fetched, $both"
 unset FANSTORE_TEST_DELAY_US
 
 mkdir "$work/own"
@@ -61,5 +70,5 @@ equal "without torch" "1 0" "$(run "$python" -c 'import sys, json; print("sitecu
 equal "of two nodes" 2 "$(launch --dataset "$work/ds" --emulate 2 --prefetch torch --np 2 -- \
   "$python" -c 'import sys; print(type(sys.meta_path[0]).__name__)' 2>/dev/null | grep -c Finder)"
 expect_status 2 launch --dataset "$work/ds" --prefetch tensorflow -- true
-one_line "$work/err" '^fs-launch: --prefetch tensorflow: give torch$'
+one_line "$work/err" '^fs-launch: --prefetch tensorflow: give torch, idle or torch,idle$'
 no_leftovers

@@ -160,11 +160,17 @@ static void fs_disk_done(struct fs_io *io) {
   free(w);
 }
 
+int fs_disk_room(const struct fs_daemon *d, uint32_t len) {
+  const struct fs_disk *s = d->disk;
+  if (!s || s->used + len > s->size || s->blocks.count >= s->blocks_most) return -1;
+  return s->writing + len <= FS_DISK_WRITING;
+}
+
 void fs_disk_keep(struct fs_daemon *d, const struct fs_fetch *f, uint32_t line, const void *bytes) {
   struct fs_disk *s = d->disk;
   uint32_t len = f->want.block.stored_len;
-  if (!s || FS_KEY_OF_OUTPUT(f->key) || s->used + len > s->size || s->writing + len > FS_DISK_WRITING) return;
-  if (s->blocks.count >= s->blocks_most || fs_cache_stays(d->cache, line) || fs_disk_block(s, f->key)) return;
+  if (FS_KEY_OF_OUTPUT(f->key) || fs_disk_room(d, len) <= 0) return;
+  if (fs_cache_stays(d->cache, line) || fs_disk_block(s, f->key)) return;
   struct fs_disk_block *b = malloc(sizeof(*b));
   struct fs_disk_write *w = malloc(sizeof(*w) + len);
   if (!b || !w) {

@@ -18,6 +18,9 @@ void fs_disk_timers(struct fs_daemon *d);
 /* Puts a block that has just been published on the disk, if memory will not keep it and the disk
    has room. Copies the bytes, and does not wait. */
 void fs_disk_keep(struct fs_daemon *d, const struct fs_fetch *f, uint32_t line, const void *bytes);
+/* Returns 1 if there is room for a block of so many bytes, 0 if there is none at the moment, and -1
+   if there will be none. */
+int fs_disk_room(const struct fs_daemon *d, uint32_t len);
 /* Returns true and the block's place in the file if the disk has it. The caller reads it, compares
    its checksum, and then calls fs_disk_read. */
 bool fs_disk_find(struct fs_daemon *d, uint64_t key, int *fd, uint64_t *off);

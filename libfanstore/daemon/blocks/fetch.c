@@ -53,7 +53,7 @@ static struct fs_fetch *fs_fetch_new(struct fs_daemon *d, uint64_t key, const st
   f->source = fs_fetch_source(key);
   f->want = *w;
   f->tried = 0;
-  f->ahead = f->patient = f->disk = false;
+  f->ahead = f->fill = f->patient = f->disk = false;
   f->started = d->now;
   f->full_since = 0;
   f->d = d;
@@ -94,13 +94,14 @@ void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w) {
   fs_fetch_route(d, f);
 }
 
-bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key) {
+bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key, bool fill) {
   struct fs_fetcher *t = d->fetcher;
   struct fs_wanted want;
   if (fs_fetch_resolve(d, key, &want) < 0 || fs_cache_find(d->cache, key) >= 0 || fs_fetch_lookup(t, key)) return false;
   struct fs_fetch *f = fs_fetch_new(d, key, &want);
   if (!f) return false;
   f->ahead = true;
+  f->fill = fill;
   t->ahead++;
   t->ahead_bytes += want.block.stored_len;
   d->count.prefetched++;
@@ -122,6 +123,7 @@ static void fs_fetch_free(struct fs_fetcher *t, struct fs_fetch *f) {
 }
 
 bool fs_fetch_awaited(const struct fs_fetch *f) {
+  if (f->fill) return false;
   for (struct fs_chain *l = f->waiters.next; l != &f->waiters; l = l->next) {
     if (!(FS_ITEM(l, struct fs_waiter, chain)->flags & FS_REQ_PREFETCH)) return false;
   }

@@ -45,6 +45,7 @@ struct fs_fetch {
   const struct fs_block_source *source;
   struct fs_wanted want;
   bool ahead;     /* for a prefetch */
+  bool fill;      /* for fill.c */
   bool disk;      /* it is being read from, or comes from, the cache on disk */
   bool patient;   /* some waiter has no other source: FS_REQ_PATIENT */
   uint32_t tried; /* the source's: where the block was asked for; 0 at first */
@@ -119,10 +120,12 @@ void fs_fetch_route(struct fs_daemon *d, struct fs_fetch *f);
 /* Ends a fetch and answers all waiters. Either its line is filled, checked and published, or err
    is negative. */
 void fs_fetch_finish(struct fs_daemon *d, struct fs_fetch *f, fs_err err, uint32_t line);
-/* Returns whether nobody waits for the block: it was only asked for ahead of its read. */
+/* Returns whether nobody waits for the block: it was only asked for ahead of its read. False if
+   it fills the cache, since it need not be read soon. */
 bool fs_fetch_awaited(const struct fs_fetch *f);
-/* Begins to fetch a block ahead. Returns false if it is there, on its way, or unavailable. */
-bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key);
+/* Begins to fetch a block ahead. fill: for fill.c, else for a hint. Returns false if it is there, on
+   its way, or unavailable. */
+bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key, bool fill);
 /* Returns true if the bytes have this checksum, or checksums are not verified. */
 bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3);
 

@@ -95,7 +95,7 @@ int fs_prefetch_run(struct fs_daemon *d) {
   for (; q->count > 0 && looked < FS_PREFETCH_TAKE && fs_prefetch_room(d); looked++) {
     if (!(w = fs_prefetch_next(q, high))) break;
     n++;
-    (void)fs_fetch_ahead(d, fs_prefetch_pop(q, w));
+    (void)fs_fetch_ahead(d, fs_prefetch_pop(q, w), false);
   }
   return n;
 }

@@ -36,7 +36,7 @@ static void *fs_warm_main(void *arg) {
 }
 
 void fs_warm_look(struct fs_daemon *d) {
-  bool first = !d->warm.begun && atomic_load_explicit(&d->clients.high, memory_order_relaxed) > 0;
+  bool first = !d->warm.begun && atomic_load_explicit(&d->clients.attached, memory_order_relaxed) > 0;
   if (!first && fs_cache_reached(d->cache) < atomic_load_explicit(&d->warm.at, memory_order_relaxed)) return;
   if (first) atomic_store(&d->warm.expected, fs_warm_remote(d));
   d->warm.begun = d->warm.begun || first;
