@@ -12,6 +12,7 @@ RATES = (("bytes 2", "bytes, 2 workers"), ("bytes 0", "bytes, no worker"), ("fir
          ("cold", "bytes, 2 workers, cold"), ("cold early", "bytes, 2 workers, cold, first 2,048"), ("decode 2", "decoded, 2 workers"), ("decode 0", "decoded, no worker"))
 STEPS = (("steps", "bytes, 50 ms a step"), ("steps first", "bytes, 50 ms a step, first read"),
          ("steps 8", "bytes, 6.25 ms a step"), ("steps decode", "decoded, 50 ms a step"))
+AHEAD = "2, ahead"  # two nodes with --prefetch
 QUICK = ("--count", "256", "--decode", "256", "--compute", "0.01")
 
 
@@ -22,6 +23,12 @@ def missing():
     return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
+def ahead(ctx, dataset):
+    side = ctx.nodes(dataset, 2, ["--prefetch", "torch,idle"])
+    side.name = AHEAD
+    return side
+
+
 def sides(ctx, source, dataset):
     """The sides, and for each what holds the bytes of its files."""
     of_nodes = {"%d node%s" % (n, "s" * (n > 1)): n for n in ((1, 2) if ctx.quick else (1, 2, 4))}
@@ -29,6 +36,8 @@ def sides(ctx, source, dataset):
     if not ctx.quick:
         makers += [lambda: ctx.squashfs(source), lambda: ctx.squashfuse(source)]
     makers += [lambda n=n: ctx.nodes(dataset, n) for n in of_nodes.values()]
+    of_nodes[AHEAD] = 2
+    makers.append(lambda: ahead(ctx, dataset))
     all_of_them = ctx.peers(*makers)
     storage = {}
     for side in all_of_them:

@@ -86,7 +86,7 @@ class Hints:
     """The library's fanstore_prefetch."""
 
     def __init__(self):
-        self.call = ctypes.CDLL(None).fanstore_prefetch  # AttributeError: the library is not there
+        self.call = ctypes.CDLL(None).fanstore_prefetch
         self.call.restype = ctypes.c_int64
         self.window = int(os.environ.get("FANSTORE_PREFETCH_BYTES", WINDOW))
         for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"):
@@ -152,7 +152,11 @@ warn.done = False
 
 def install(module):
     """Wraps the iterator over the sampler that each iterator of a DataLoader has."""
-    hints, base = Hints(), module._BaseDataLoaderIter
+    try:
+        hints = Hints()
+    except AttributeError:
+        return  # a program without the library
+    base = module._BaseDataLoaderIter
     init, reset = base.__init__, base._reset
 
     def wrap(it, loader):
