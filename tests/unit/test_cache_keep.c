@@ -70,6 +70,26 @@ static void test_epochs(void **state) {
   fs_cache_free(f.c);
 }
 
+/* The first blocks stay, as long as there is room, and the others pass. */
+static void test_stays(void **state) {
+  (void)state;
+  struct fixture f = make();
+  unsigned stay = 0, spare = 0;
+  void *buf;
+  for (uint64_t key = 1; key < 501; key++) {
+    bool room = fs_cache_spare(f.c, 4000);
+    int64_t line = fs_cache_alloc(f.c, key, 4000, &buf);
+    assert_true(line >= 0);
+    fs_cache_publish(f.c, (uint32_t)line, false);
+    assert_true(fs_cache_stays(f.c, (uint32_t)line) || !room);
+    stay += fs_cache_stays(f.c, (uint32_t)line);
+    spare += room;
+  }
+  assert_in_range(stay, 200, 260);
+  assert_in_range(spare, stay - 30, stay);
+  fs_cache_free(f.c);
+}
+
 /* What was fetched ahead stays until it is read, however much comes in between. */
 static void test_awaited(void **state) {
   (void)state;
@@ -111,6 +131,7 @@ static void test_other_epochs(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_epochs),
+      cmocka_unit_test(test_stays),
       cmocka_unit_test(test_awaited),
       cmocka_unit_test(test_other_epochs),
   };
