@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 240
 # long: 40
+# slow
 # --prefetch torch and idle: DataLoaders give the same batches and leave torch's random numbers as without it, and most files of the other
 # node are in the node's cache before they are read. Other programs, and a sitecustomize of the user's, work as without it.
 . "$(dirname "$0")/../functions.sh"
