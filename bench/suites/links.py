@@ -29,8 +29,8 @@ def run(ctx):
             continue
         report = os.path.join(ctx.work, "report.json")
 
-        def one(side, number, report=report):
-            got = side.run([sys.executable, PROGRAM, side.directory, number + 1])
+        def one(side, number, workers, report=report):
+            got = side.run([sys.executable, PROGRAM, side.directory, number + 1, workers])
             with open(report, encoding="ascii") as f:
                 node = json.load(f)["nodes"][0]
             other = node["files_cache"] + node["files_remote"]
@@ -42,9 +42,11 @@ def run(ctx):
             side.name = name
             sides.append(side)
         Side("staging", "", sides[0].prefix).run(["true"])
-        got = ctx.interleave(sides, one)
-        where = rate.replace("gbit", " Gbit/s, ")
-        for key, what, unit in (("waited", "reads that waited", "% of the other host's files"), ("stalls", "stalls", "% of the steps"),
-                                ("wait", "steps waited", "ms an epoch"), ("seconds", "the epoch", "s")):
-            ctx.row(where + what, unit, {n: v[key] for n, v in got.items()}, of="both", to="plain")
+        for workers in (2, 0):
+            got = ctx.interleave(sides, lambda side, number, w=workers, one=one: one(side, number, w))
+            where = "%s Gbit/s, %d workers, " % (rate[:-4], workers)
+            for key, what, unit in (("waited", "reads that waited", "% of the other host's files"),
+                                    ("stalls", "stalls", "% of the steps"), ("wait", "steps waited", "ms an epoch"),
+                                    ("seconds", "the epoch", "s")):
+                ctx.row(where + what, unit, {n: v[key] for n, v in got.items()}, of="both", to="plain")
         hosts.remove()
