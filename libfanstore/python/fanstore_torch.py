@@ -160,9 +160,12 @@ def install(module):
     init, reset = base.__init__, base._reset
 
     def wrap(it, loader):
-        paths = paths_of(loader.dataset)
-        if paths and may_be_read_ahead(it._index_sampler, module):
-            it._sampler_iter = Ahead(it._sampler_iter, paths, hints)
+        try:
+            paths = paths_of(loader.dataset)
+            if paths and may_be_read_ahead(it._index_sampler, module):
+                it._sampler_iter = Ahead(it._sampler_iter, paths, hints)
+        except Exception as e:  # the dataset's own attributes
+            warn(e)
 
     def new_init(self, loader, *more, **named):
         init(self, loader, *more, **named)

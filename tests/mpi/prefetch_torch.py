@@ -50,6 +50,11 @@ class Wrong(Hidden):
         self.files = ["/nowhere"]
 
 
+class Odd(Hidden):
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+
 class Own(data.Sampler):
     """Says how far ahead of the reads it is asked."""
 
@@ -105,6 +110,7 @@ def cases(files):
         epochs(name + " hidden", loader(Hidden(files), shuffle=True))
         epochs(name + " telling", loader(Telling(files), shuffle=True))
         epochs(name + " wrong", loader(Wrong(files), shuffle=True))
+        epochs(name + " odd", loader(Odd(files), shuffle=True))
         epochs(name + " stream", loader(Stream()))
     epochs("persistent", data.DataLoader(files, 8, True, num_workers=2, persistent_workers=True), n=3)
     for first, _ in zip(range(3), data.DataLoader(files, 8, shuffle=True)):
