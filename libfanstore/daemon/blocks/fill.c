@@ -12,28 +12,37 @@
 #define FS_FILL_IDLE_NS 2000000ull /* time since a read or a hint last waited */
 #define FS_FILL_LOOK 4096u         /* entries of the index in one round */
 
-/* Returns true and the key of the next block that only other nodes have staged. */
-static bool fs_fill_next(struct fs_daemon *d, uint32_t *looked, uint64_t *key) {
+/* Finds the next block of the dataset that only other nodes have staged. Returns 1, 0 at the end of
+   the dataset, or -1 if so many entries were looked at that the next round goes on. */
+static int fs_fill_find(struct fs_daemon *d, const struct fs_dataset *ds, uint32_t *looked, struct fs_block *b) {
   struct fs_fill *s = &d->fill;
-  for (; s->dataset < d->datasets; s->dataset++, s->seen = s->block = 0) {
-    const struct fs_dataset *ds = &d->data[s->dataset];
-    const struct fs_index *ix = &ds->stage.index;
-    for (; s->seen < ix->nentries; s->seen++, s->block = 0) {
-      struct fs_block b;
-      uint64_t n = (s->seen + ix->nentries * d->net->rank / d->net->nodes) % ix->nentries;
-      if (++*looked > FS_FILL_LOOK) return false;
-      while (fs_index_block(ix, (uint32_t)n, s->block, &b) == 0) {
-        s->block++;
-        if (b.partition >= ds->partitions || b.stored_len == 0) continue;
-        const struct fs_placement *p = &ds->place[b.partition];
-        if (p->owners == 0 || p->flags & FS_PLACE_LOCAL) continue;
-        *key = FS_CACHE_KEY(s->dataset, b.key);
-        return true;
-      }
+  const struct fs_index *ix = &ds->stage.index;
+  for (; s->seen < ix->nentries; s->seen++, s->block = 0) {
+    uint64_t n = (s->seen + ix->nentries * d->net->rank / d->net->nodes) % ix->nentries;
+    if (++*looked > FS_FILL_LOOK) return -1;
+    while (fs_index_block(ix, (uint32_t)n, s->block, b) == 0) {
+      s->block++;
+      if (b->partition >= ds->partitions || b->stored_len == 0) continue;
+      const struct fs_placement *p = &ds->place[b->partition];
+      if (p->owners > 0 && !(p->flags & FS_PLACE_LOCAL)) return 1;
     }
   }
-  s->done = true;
-  return false;
+  return 0;
+}
+
+/* Returns true and the key of the next block, in whichever dataset. */
+static bool fs_fill_next(struct fs_daemon *d, uint32_t *looked, uint64_t *key) {
+  struct fs_fill *s = &d->fill;
+  struct fs_block b;
+  int found = 0;
+  while (s->dataset < d->datasets && (found = fs_fill_find(d, &d->data[s->dataset], looked, &b)) == 0) {
+    s->dataset++;
+    s->seen = s->block = 0;
+  }
+  /* the analyzer takes the 64 bits of the shift for 32 */
+  if (found > 0) *key = FS_CACHE_KEY(s->dataset, b.key); // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult)
+  s->done = s->dataset == d->datasets;
+  return found > 0;
 }
 
 /* Returns whether there is room for a block. If there will never be, the filling is done. */
