@@ -52,7 +52,7 @@ class Wrong(Hidden):
 
 class Odd(Hidden):
     def __getattr__(self, name):
-        raise RuntimeError(name)
+        raise (RuntimeError if name == "samples" else AttributeError)(name)
 
 
 class Own(data.Sampler):
