@@ -14,6 +14,7 @@ import sys
 
 WINDOW = 64 << 20  # bytes of files between what was asked for and what the DataLoader has taken
 FILES = 2048  # the most files in the window
+ALL = sys.maxsize
 LISTS = ("samples", "imgs", "paths", "files", "filenames", "image_paths")
 
 
@@ -64,20 +65,35 @@ def paths_of(dataset):
 
 # ---- samplers ----
 
-def may_be_read_ahead(sampler, module):
-    """True if batches that are taken early are the same, and nobody else sees that they were taken early: a sampler of
-    torch's own that draws all its random numbers when its first batch is taken."""
+def early(batches, module):
+    """How many batches of an epoch may be taken early. Batches that are taken early must be the same, and nobody else may
+    see that they were taken early. So the sampler must be one of torch's own that draws its random numbers when its first
+    batch is taken."""
+    sampler = batches
+    while type(sampler).__iter__ is module.BatchSampler.__iter__:
+        sampler = sampler.sampler
     iterates = type(sampler).__iter__
-    batches = getattr(module, "BatchSampler", None)
-    if batches and iterates is batches.__iter__:
-        return may_be_read_ahead(sampler.sampler, module)
     if iterates is module.RandomSampler.__iter__:
-        once = not sampler.replacement and sampler.num_samples <= len(sampler.data_source)
-        return once or sampler.generator is None
+        return early_of_random(sampler, batches, module)
     from torch.utils.data import distributed, sampler as samplers
     others = (samplers.SequentialSampler, samplers.SubsetRandomSampler, samplers.WeightedRandomSampler,
               distributed.DistributedSampler)
-    return any(iterates is other.__iter__ for other in others)
+    return ALL if any(iterates is other.__iter__ for other in others) else 0
+
+
+def early_of_random(sampler, batches, module):
+    """torch's RandomSampler. Without a generator of the program's it makes its own one."""
+    if sampler.generator is None:
+        return ALL
+    files = len(sampler.data_source)
+    if sampler.replacement or sampler.num_samples > files:
+        return 0
+    if sampler.num_samples < files:
+        return ALL
+    # It draws once more after its last index. The program may draw from the same generator, or end the epoch before.
+    lengths = (module.BatchSampler.__len__, module.RandomSampler.__len__)
+    known = type(batches).__len__ in lengths and type(sampler).__len__ in lengths
+    return len(batches) - 1 if known else 0
 
 
 # ---- the window ----
@@ -102,8 +118,8 @@ class Hints:
 class Ahead:
     """An iterator over the batches of another one. It takes them early and gives hints of their files."""
 
-    def __init__(self, batches, paths, hints):
-        self.batches, self.paths, self.hints = batches, paths, hints
+    def __init__(self, batches, most, paths, hints):
+        self.batches, self.most, self.paths, self.hints = batches, most, paths, hints  # most: that may be taken early
         self.taken = collections.deque()  # (batch, bytes, files)
         self.bytes = self.files = 0
 
@@ -122,10 +138,11 @@ class Ahead:
 
     def fill(self):
         hinted = []
-        while self.bytes < self.hints.window and self.files < FILES:
+        while self.most > 0 and self.bytes < self.hints.window and self.files < FILES:
             batch = next(self.batches, None)
             if batch is None:
                 break
+            self.most -= 1
             self.taken.append((batch, 0, 0))
             try:
                 found = [os.fsencode(p) for i in (batch if isinstance(batch, list) else [batch]) for p in self.paths(i)]
@@ -161,9 +178,10 @@ def install(module):
 
     def wrap(it, loader):
         try:
-            paths = paths_of(loader.dataset)
-            if paths and may_be_read_ahead(it._index_sampler, module):
-                it._sampler_iter = Ahead(it._sampler_iter, paths, hints)
+            most = early(it._index_sampler, module)
+            paths = paths_of(loader.dataset) if most > 0 else None
+            if paths:
+                it._sampler_iter = Ahead(it._sampler_iter, most, paths, hints)
         except Exception as e:  # the dataset's own attributes
             warn(e)
 

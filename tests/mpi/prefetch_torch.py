@@ -87,6 +87,23 @@ def epochs(name, loader, before=None, n=2):
         print(name, epoch, count, digest, torch.rand(1).item())
 
 
+def own_generator(files, workers, samples, drop_last):
+    """The sampler draws from a generator that the program uses, too. The first epochs end early. A program that draws in
+    its loop meets the sampler's last draw at a time that workers change, so that is tried without workers."""
+    generator = torch.Generator().manual_seed(3)
+    sampler = data.RandomSampler(files, num_samples=samples, generator=generator)
+    loader = data.DataLoader(files, 8, sampler=sampler, num_workers=workers, drop_last=drop_last)
+    for epoch in range(3):
+        digest = 0
+        for step, batch in enumerate(loader):
+            digest = zlib.crc32(repr(batch).encode(), digest)
+            if workers == 0:
+                digest = zlib.crc32(repr(torch.rand(1, generator=generator)).encode(), digest)
+            if step == 2 and epoch < 2:
+                break
+        print("own generator", workers, samples, drop_last, epoch, digest, torch.rand(1, generator=generator).item())
+
+
 def cases(files):
     half = data.Subset(files, list(range(0, len(files), 2)))
     both = data.ConcatDataset([half, data.Subset(files, [1, 3, 5, 7])])
@@ -115,6 +132,9 @@ def cases(files):
     epochs("persistent", data.DataLoader(files, 8, True, num_workers=2, persistent_workers=True), n=3)
     for first, _ in zip(range(3), data.DataLoader(files, 8, shuffle=True)):
         print("broken off", first)
+    for workers in 0, 2:
+        for samples, drop_last in (None, False), (None, True), (100, False):
+            own_generator(files, workers, samples, drop_last)
     own = Own(len(files))
     lead = max(own.asked - batch[0][-1].item() for batch in data.DataLoader(files, 8, sampler=own))
     print("own sampler: asked ahead by", lead)
