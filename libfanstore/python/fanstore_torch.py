@@ -13,7 +13,7 @@ import os
 import sys
 
 WINDOW = 64 << 20  # bytes of files between what was asked for and what the DataLoader has taken
-FILES = 2048  # the most files in the window
+FILES = 2048  # the most files in the window; an item without a file counts as one
 ALL = sys.maxsize
 LISTS = ("samples", "imgs", "paths", "files", "filenames", "image_paths")
 
@@ -27,37 +27,39 @@ def path_of(item):
     return item if isinstance(item, (str, os.PathLike)) else None
 
 
-def of_list(items):
-    if not isinstance(items, (list, tuple)) or not items or path_of(items[0]) is None:
+def of_list(items, dataset, below_mount):
+    """A list of paths by index, if it is one: the first path tells for all whether they are below a mount."""
+    first = path_of(items[0]) if isinstance(items, (list, tuple)) and items else None
+    if first is None or len(items) != len(dataset) or not below_mount(first):
         return None
     return lambda index: [path_of(items[index])]
 
 
-def of_parts(dataset):
-    """torch's ConcatDataset."""
-    ends, parts = dataset.cumulative_sizes, [paths_of(d) for d in dataset.datasets]
-    if None in parts:
+def of_parts(dataset, below_mount):
+    """torch's ConcatDataset. A part that does not tell its paths has none."""
+    ends, parts = dataset.cumulative_sizes, [paths_of(d, below_mount) for d in dataset.datasets]
+    if not any(parts):
         return None
 
     def paths(index):
         index = index + ends[-1] if index < 0 else index
         part = bisect.bisect_right(ends, index)
-        return parts[part](index - (ends[part - 1] if part else 0))
+        return parts[part](index - (ends[part - 1] if part else 0)) if parts[part] else []
     return paths
 
 
-def paths_of(dataset):
+def paths_of(dataset, below_mount):
     """A function from an index to the paths that the dataset will open for it, or None."""
     own = getattr(dataset, "fanstore_paths", None)
     if callable(own):
         return own
     if hasattr(dataset, "cumulative_sizes") and hasattr(dataset, "datasets"):
-        return of_parts(dataset)
+        return of_parts(dataset, below_mount)
     if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # torch's Subset
-        inner = paths_of(dataset.dataset)
+        inner = paths_of(dataset.dataset, below_mount)
         return inner and (lambda index: inner(dataset.indices[index]))
     for name in LISTS:
-        found = of_list(getattr(dataset, name, None))
+        found = of_list(getattr(dataset, name, None), dataset, below_mount)
         if found:
             return found
     return None
@@ -99,16 +101,21 @@ def early_of_random(sampler, batches, module):
 # ---- the window ----
 
 class Hints:
-    """The library's fanstore_prefetch."""
+    """The library's functions, and how far ahead hints are given."""
 
     def __init__(self):
-        self.call = ctypes.CDLL(None).fanstore_prefetch
+        library = ctypes.CDLL(None)
+        self.call, self.mount_of = library.fanstore_prefetch, library.fanstore_mount_of
         self.call.restype = ctypes.c_int64
-        self.window = int(os.environ.get("FANSTORE_PREFETCH_BYTES", WINDOW))
+        self.window, self.files = int(os.environ.get("FANSTORE_PREFETCH_BYTES", WINDOW)), FILES
         for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"):
             if os.environ.get(name, "").isdigit():
-                self.window //= max(int(os.environ[name]), 1)  # the node's programs share its cache
+                programs = max(int(os.environ[name]), 1)  # they share the node's cache and the daemon's queue
+                self.window, self.files = self.window // programs, max(self.files // programs, 1)
                 break
+
+    def below_mount(self, path):
+        return self.mount_of(os.fsencode(path), None, None) == 1
 
     def give(self, paths):
         if paths:
@@ -138,29 +145,34 @@ class Ahead:
 
     def fill(self):
         hinted = []
-        while self.most > 0 and self.bytes < self.hints.window and self.files < FILES:
+        while self.most > 0 and self.bytes < self.hints.window and self.files < self.hints.files:
             batch = next(self.batches, None)
             if batch is None:
                 break
             self.most -= 1
             self.taken.append((batch, 0, 0))
             try:
-                found = [os.fsencode(p) for i in (batch if isinstance(batch, list) else [batch]) for p in self.paths(i)]
+                items = batch if isinstance(batch, list) else [batch]
+                found = [os.fsencode(p) for i in items for p in self.paths(i)]
                 size = sum(os.stat(p).st_size for p in found)
             except Exception as e:  # the dataset is not what it seems: its own code says what is wrong
                 warn(e)
                 self.paths = None
                 break
-            self.taken[-1] = (batch, size, len(found))
+            files = max(len(found), len(items))
+            self.taken[-1] = (batch, size, files)
             self.bytes += size
-            self.files += len(found)
+            self.files += files
             hinted += found
         self.hints.give(hinted)
 
 
 def warn(why):
     if not warn.done:
-        print("fanstore: no prefetching: %r" % why, file=sys.stderr)
+        try:
+            print("fanstore: no prefetching: %r" % why, file=sys.stderr)
+        except (OSError, ValueError):  # standard error is closed
+            pass
     warn.done = True
 
 
@@ -179,7 +191,7 @@ def install(module):
     def wrap(it, loader):
         try:
             most = early(it._index_sampler, module)
-            paths = paths_of(loader.dataset) if most > 0 else None
+            paths = paths_of(loader.dataset, hints.below_mount) if most > 0 else None
             if paths:
                 it._sampler_iter = Ahead(it._sampler_iter, most, paths, hints)
         except Exception as e:  # the dataset's own attributes

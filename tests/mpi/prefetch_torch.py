@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An ordinary program with DataLoaders: prefetch_torch.py cases|epoch|smaller DIRECTORY. It knows nothing of FanStore. It prints
-what its batches were, and where torch's random numbers stand after each epoch."""
+"""An ordinary program with DataLoaders: prefetch_torch.py cases|epoch|smaller|pauses|limits DIRECTORY. It knows nothing of
+FanStore, but for "limits". It prints what its batches were, and where torch's random numbers stand after each epoch."""
 import os
 import sys
 import time
@@ -43,11 +43,35 @@ class Telling(Hidden):
 
 
 class Wrong(Hidden):
-    """Its list is not what it reads."""
+    """It does not know the last index."""
+
+    def fanstore_paths(self, index):
+        return [self.inner.samples[index + 1][0]]
+
+
+class Shards(Hidden):
+    """Its list is not by index."""
 
     def __init__(self, files):
         super().__init__(files)
-        self.files = ["/nowhere"]
+        self.files = [files.samples[0][0], files.samples[1][0]]
+
+
+class Many(data.Dataset):
+    """Its items are in no file, or all in one."""
+
+    def __init__(self, paths):
+        self.paths_of_all, self.asked = paths, 0
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, index):
+        return index
+
+    def fanstore_paths(self, index):
+        self.asked += 1
+        return self.paths_of_all
 
 
 class Odd(Hidden):
@@ -128,6 +152,7 @@ def cases(files):
         epochs(name + " telling", loader(Telling(files), shuffle=True))
         epochs(name + " wrong", loader(Wrong(files), shuffle=True))
         epochs(name + " odd", loader(Odd(files), shuffle=True))
+        epochs(name + " shards", loader(Shards(files), shuffle=True))
         epochs(name + " stream", loader(Stream()))
     epochs("persistent", data.DataLoader(files, 8, True, num_workers=2, persistent_workers=True), n=3)
     for first, _ in zip(range(3), data.DataLoader(files, 8, shuffle=True)):
@@ -140,12 +165,34 @@ def cases(files):
     print("own sampler: asked ahead by", lead)
 
 
-def epoch(files, n, workers=2):
-    """Computes 4 ms for each batch."""
+def ahead(dataset):
+    """What stands between a DataLoader and its sampler after the first batch."""
+    it = iter(data.DataLoader(dataset, 8))
+    next(it)
+    return it._sampler_iter
+
+
+def limits(files):
+    """What a program asks for with --prefetch torch and LOCAL_WORLD_SIZE=16: 128 files at a time, and nothing elsewhere."""
+    for paths in [], [files.samples[0][0]]:
+        many = Many(paths)
+        ahead(many)
+        assert 120 <= many.asked <= 144, many.asked
+    for dataset in files, data.ConcatDataset([files, Hidden(files)]), data.ConcatDataset([Hidden(files), files]):
+        assert hasattr(ahead(dataset), "taken"), dataset
+    elsewhere = Hidden(files)
+    elsewhere.paths = [os.path.join("/proc/self/fd", str(i)) for i in range(len(files))]
+    for dataset in Hidden(files), Shards(files), elsewhere:
+        assert not hasattr(ahead(dataset), "taken"), dataset
+    print("limits")
+
+
+def epoch(files, n, step=0.004):
+    """Computes so many seconds for each batch."""
     torch.manual_seed(1)
     for _ in range(n):
-        for _ in data.DataLoader(files, 8, shuffle=True, num_workers=workers):
-            time.sleep(0.004)
+        for _ in data.DataLoader(files, 8, shuffle=True, num_workers=2):
+            time.sleep(step)
 
 
 def main():
@@ -153,6 +200,10 @@ def main():
     files = Files(top)
     if how == "cases":
         cases(files)
+    elif how == "limits":
+        limits(files)
+    elif how == "pauses":
+        epoch(files, 1, 0.05)
     else:
         epoch(files, 1 if how == "epoch" else 4)
 

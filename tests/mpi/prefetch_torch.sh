@@ -25,7 +25,10 @@ diff "$work/plain" "$work/ahead" || fail "other batches"
 [ "$(json "$work/r.json" "r['nodes'][0]['prefetched']")" -gt 100 ] || fail "nothing was fetched ahead"
 grep '^fanstore: ' "$work/err" >"$work/told"
 one_line "$work/told" "^fanstore: no prefetching: IndexError.*"
-echo "ok - the same batches, and random numbers; a dataset whose list is wrong is told once"
+echo "ok - the same batches, and random numbers; a dataset whose paths are wrong is told once"
+LOCAL_WORLD_SIZE=16 train limits --prefetch torch >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
+if grep '^fanstore: ' "$work/err"; then fail "a dataset without paths is told"; fi
+echo "ok - the programs of a node share the window; files elsewhere are not looked at"
 
 # Each message takes 3 ms.
 export FANSTORE_TEST_DELAY_US=3000
