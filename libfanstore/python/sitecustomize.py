@@ -28,21 +28,27 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name != DATALOADER:
             return None
-        sys.meta_path.remove(self)
-        from importlib.machinery import PathFinder
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            self.run = spec.loader.exec_module
-            spec.loader.exec_module = self.exec_module
-        return spec
-
-    def exec_module(self, module):
-        self.run(module)
         try:
+            from importlib.machinery import PathFinder
+            spec = PathFinder.find_spec(name, path, target)
+            run = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: self.exec_module(module, run)
+            return spec
+        except Exception:  # not there, or a loader that is not Python's: the next finder knows
+            return None
+
+    def exec_module(self, module, run):
+        run(module)
+        try:
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             import fanstore_torch
             fanstore_torch.install(module)
         except Exception as e:  # training goes on without prefetching
-            print("fanstore: no prefetching: %r" % e, file=sys.stderr)
+            try:
+                print("fanstore: no prefetching: %r" % e, file=sys.stderr)
+            except (OSError, ValueError):
+                pass
 
 
 sys.meta_path.insert(0, Finder())

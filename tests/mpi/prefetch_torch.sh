@@ -40,10 +40,12 @@ ahead=$(waited)
 [ "$plain" -gt 200 ] || fail "$plain reads waited without it"
 [ "$ahead" -lt $((plain / 4)) ] || fail "$ahead reads waited, $plain without it"
 echo "ok - reads that had to ask the other node: $plain, with --prefetch torch $ahead"
-train epoch --prefetch idle 2>"$work/err" || fail "$(cat "$work/err")"
+train pauses 2>"$work/err" || fail "$(cat "$work/err")"
+plain=$(waited)
+train pauses --prefetch idle 2>"$work/err" || fail "$(cat "$work/err")"
 idle=$(waited)
 [ "$idle" -lt $((plain / 2)) ] || fail "--prefetch idle: $idle reads waited, $plain without it"
-echo "ok - with --prefetch idle $idle"
+echo "ok - the same, steps of 50 ms: $plain, with --prefetch idle $idle"
 train smaller --cache 3M 2>"$work/err" || fail "$(cat "$work/err")"
 plain=$(waited)
 train smaller --cache 3M --prefetch torch 2>"$work/err" || fail "$(cat "$work/err")"
@@ -71,6 +73,9 @@ for option in -I -E -S -X; do
   equal "python3 $option" 3 "$(run "$python" $option -c 'print(1 + 2)')"
 done
 equal "without torch" "1 0" "$(run "$python" -c 'import sys, json; print("sitecustomize" in sys.modules and 1, len([m for m in sys.modules if "torch" in m]))')"
+equal "looked for before it is imported" True "$(run "$python" -c 'import importlib.util
+importlib.util.find_spec("torch.utils.data.dataloader")
+import torch.utils.data.dataloader as d; print("fanstore" in d._BaseDataLoaderIter.__init__.__module__)')"
 equal "of two nodes" 2 "$(launch --dataset "$work/ds" --emulate 2 --prefetch torch --np 2 -- \
   "$python" -c 'import sys; print(type(sys.meta_path[0]).__name__)' 2>/dev/null | grep -c Finder)"
 expect_status 2 launch --dataset "$work/ds" --prefetch tensorflow -- true
