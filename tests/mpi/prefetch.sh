@@ -29,6 +29,21 @@ equal "messages waited for" 1 "$(json "$work/r.json" "r['total']['blocks_remote'
 echo "ok - a read overtakes 10,000 hints"
 no_leftovers
 
+# The example of docs/training.md: the same words as without FanStore, and most files are fetched before they are read.
+cat >"$work/example.sh" <<'END'
+cd "$1" && exec "$2" "$3" $(find . -type f ! -name large | sort | head -n 2000)
+END
+example=$root/docs/examples/prefetch.py
+sh "$work/example.sh" "$work/source.away" "$python" "$example" >"$work/plain"
+FANSTORE_TEST_DELAY_US=1000 launch --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- sh "$work/example.sh" "$mnt" "$python" "$example" \
+  >"$work/out" 2>"$work/err" || fail "the example: $(cat "$work/err")"
+diff "$work/plain" "$work/out" || fail "the example"
+equal "lines" 2000 "$(wc -l <"$work/out")"
+waited=$(json "$work/r.json" "r['nodes'][0]['blocks_remote']") prefetched=$(json "$work/r.json" "r['nodes'][0]['prefetched']")
+[ "$prefetched" -gt 500 ] || fail "the example: prefetched $prefetched"
+[ "$waited" -lt $((prefetched / 2)) ] || fail "the example: $waited reads waited, $prefetched were fetched ahead"
+echo "ok - the example: $prefetched files fetched ahead, $waited reads waited"
+
 # Another node's output is read ahead, and fetched on a hint.
 cat >"$work/output.py" <<'END'
 import ctypes, os, sys, time
