@@ -49,6 +49,7 @@ bool fs_cache_stays(const struct fs_cache *c, uint32_t line) {
 }
 
 bool fs_cache_spare(const struct fs_cache *c, uint32_t len) {
+  if (c->stats.lines_used + c->lines / FS_CACHE_PASSING >= c->lines) return false; /* many small blocks */
   return !fs_cache_residents_full(c, c->passing + len / FS_SLAB_GRANULE + 2);
 }
 
