@@ -14,6 +14,7 @@
 #include "cache/cache.h"
 #include "client/data.h"
 #include "ipc/node.h"
+#include "ipc/record_table.h"
 #include "util/sys.h"
 
 /* ---- self.c: memory, this process ---- */
@@ -174,6 +175,7 @@ struct fs_node { /* the same for a process and its forked children */
   const struct fs_ctl *ctl;
   const struct fs_placement *placement;
   struct fs_cache_view view;
+  struct fs_record_view records;
   uint64_t ctl_ino; /* tells the job's daemon from a later one at the same address */
   uint64_t deadline_ns;
   bool offline; /* made from what the daemon has left, without it (offline.c) */

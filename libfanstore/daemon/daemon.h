@@ -190,6 +190,7 @@ struct fs_open_files;
 struct fs_backing;
 struct fs_ns;
 struct fs_ns_net;
+struct fs_shared_names;
 struct fs_leases;
 struct fs_parts;
 struct fs_server;
@@ -226,6 +227,9 @@ struct fs_daemon {
   struct fs_commands *commands;
   struct fs_ns *ns;
   struct fs_ns_net *ns_net;
+  struct fs_shared_names *shared_names; /* what clients read of ns: */
+  int records_fd;
+  uint64_t records_size;
   struct fs_open_files *holds;      /* other nodes' output files that clients have open */
   struct fs_backing *backing_files; /* output files of this node */
   struct fs_chain *forwarders;      /* backing files that stand for other nodes' files */

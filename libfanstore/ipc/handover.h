@@ -2,7 +2,7 @@
 /*
  * How a client connects to its node's daemon. A SOCK_SEQPACKET Unix socket is in a run directory of
  * mode 0700. The client sends one struct fs_hello; the daemon answers with one struct fs_welcome
- * and five file descriptors, which have CLOEXEC. Afterwards the connection stays open and silent:
+ * and six file descriptors, which have CLOEXEC. Afterwards the connection stays open and silent:
  * it closes when the client ends. Both sides check that the peer has the same uid (SO_PEERCRED).
  * The client's side makes raw system calls only, allocates nothing and has a timeout.
  */
@@ -20,7 +20,7 @@ struct fs_hello {
   uint32_t reserved;
 };
 
-enum fs_handover_fd { FS_HO_CTL, FS_HO_SLAB, FS_HO_HEAT, FS_HO_CHANNEL, FS_HO_DOORBELL, FS_HO_COUNT };
+enum fs_handover_fd { FS_HO_CTL, FS_HO_SLAB, FS_HO_HEAT, FS_HO_RECORDS, FS_HO_CHANNEL, FS_HO_DOORBELL, FS_HO_COUNT };
 
 struct fs_welcome {
   uint32_t magic;

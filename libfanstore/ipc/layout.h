@@ -4,6 +4,7 @@
  *
  *   ctl      struct fs_ctl      written by the daemon, read-only for clients (sealed)
  *   slab     cache/cache.h      written by the daemon, read-only for clients (sealed)
+ *   records  ipc/record_table.h  written by the daemon, read-only for clients (sealed)
  *   heat     one byte a line    written by all; a hint for eviction, harmless when wrong
  *   channel  struct fs_channel  one per client process; written by that client and the daemon
  *
@@ -22,7 +23,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 13u
+#define FS_IPC_VERSION 14u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u

@@ -137,6 +137,7 @@ static inline void fake_accept(struct fake *d) {
   h.size[FS_HO_CTL] = d->ctl->size;
   h.fd[FS_HO_SLAB] = fs_cache_slab_fd(d->cache, &h.size[FS_HO_SLAB]);
   h.fd[FS_HO_HEAT] = fs_cache_heat_fd(d->cache, &h.size[FS_HO_HEAT]);
+  h.fd[FS_HO_RECORDS] = d->ctl_fd;
   if (fake_spoil) fake_spoil(&h, c->channel);
   bool gone = fs_handover_welcome(s, 0, &h) < 0; /* it has waited for long enough */
   close(h.fd[FS_HO_CHANNEL]);

@@ -69,7 +69,7 @@ static void send_raw(int s, const struct fs_welcome *w, size_t size, unsigned fd
 
 static void welcome(struct host *h, int s) {
   struct fs_welcome w = {.magic = FS_HELLO_MAGIC, .version = FS_IPC_VERSION};
-  struct fs_handover give = {.fd = {0, 1, 2, 1, 0}, .size = {1, 2, 3, 4, 0}};
+  struct fs_handover give = {.fd = {0, 1, 2, 1, 2, 0}, .size = {1, 2, 3, 4, 5, 0}};
   switch (h->manner) {
   case POLITE:
     fs_handover_welcome(s, 0, &give);
@@ -96,7 +96,7 @@ static void welcome(struct host *h, int s) {
   case FEW_FDS:
     send_raw(s, &w, sizeof(w), FS_HO_COUNT - 1);
     break;
-  case ONE_FD_MORE: /* for which there is room, as it is rounded up */
+  case ONE_FD_MORE:
     send_raw(s, &w, sizeof(w), FS_HO_COUNT + 1);
     break;
   case MANY_FDS:

@@ -188,6 +188,7 @@ static void fs_node_drop(struct fs_node *node, const struct fs_handover *h) {
   fs_mem_unmap((void *)node->ctl, h->size[FS_HO_CTL]);
   fs_mem_unmap((void *)node->view.base, h->size[FS_HO_SLAB]);
   fs_mem_unmap((void *)node->view.heat, h->size[FS_HO_HEAT]);
+  fs_mem_unmap((void *)node->records.base, h->size[FS_HO_RECORDS]);
   fs_mem_unmap(node, sizeof(*node));
 }
 
@@ -204,6 +205,10 @@ static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   fs_err err = slab ? fs_cache_view_init(&node->view, slab, h->size[FS_HO_SLAB], heat, h->size[FS_HO_HEAT]) : -EPROTO;
   node->view.hint = g_hints;
   if (err == 0 && heat && !node->view.heat) err = -EPROTO;
+  uint64_t n = h->size[FS_HO_RECORDS]; /* 0: the job has no outputs */
+  const void *records = n > 0 ? fs_map_fd(h->fd[FS_HO_RECORDS], n, PROT_READ, NULL) : NULL;
+  if (err == 0 && n > 0) err = records ? fs_record_view_init(&node->records, records, n) : -EPROTO;
+  node->records.base = records;
   if (err == 0) return 0;
   node->view.base = slab; /* so that fs_node_drop unmaps it */
   node->view.heat = heat;

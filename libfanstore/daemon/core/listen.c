@@ -92,6 +92,8 @@ static void fs_guard_welcome(struct fs_conn *c, uint32_t pid) {
   h.size[FS_HO_CTL] = d->ctl->size;
   h.fd[FS_HO_SLAB] = fs_cache_slab_fd(d->cache, &h.size[FS_HO_SLAB]);
   h.fd[FS_HO_HEAT] = fs_cache_heat_fd(d->cache, &h.size[FS_HO_HEAT]);
+  h.fd[FS_HO_RECORDS] = d->records_fd;
+  h.size[FS_HO_RECORDS] = d->records_size;
   h.fd[FS_HO_CHANNEL] = channel;
   h.size[FS_HO_CHANNEL] = sizeof(struct fs_channel);
   h.fd[FS_HO_DOORBELL] = d->doorbell;

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "daemon/core/chain.h"
+#include "daemon/metadata/shared_names.h"
 #include "util/table.h"
 
 #define FS_PLACES_FIRST 8u
@@ -23,6 +24,7 @@
 struct fs_name {
   struct fs_table_link by_id, by_name;
   struct fs_names_dir *in;
+  uint32_t slot; /* in the shared table; 0: none */
   struct fs_record rec;
   char text[]; /* the name and the target, as they follow a record in a message */
 };
@@ -42,6 +44,8 @@ struct fs_names_dir {
   uint64_t seq, closed_until, changed;
   uint64_t subdirs;           /* the number of its records that are directories */
   struct fs_places all, late; /* `all` always has room for the places of `late` */
+  bool certain, missing;      /* its records are shared; but one found no room */
+  uint32_t slot;              /* its own in the shared table; 0: none */
 };
 
 struct fs_names {
@@ -49,6 +53,7 @@ struct fs_names {
   uint64_t bytes;
   void (*watch)(void *ctx, const struct fs_record *r, bool gone);
   void *watch_ctx;
+  struct fs_names_sharing share; /* table NULL: nothing is shared */
 };
 
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
@@ -157,6 +162,66 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
   for (struct fs_table_link *l = NULL; (l = fs_table_next(&n->dirs, l)) != NULL;) visit(ctx, l->key);
 }
 
+/* ---- sharing ---- */
+
+static void fs_unshare(const struct fs_names *n, uint32_t *slot) {
+  if (*slot != 0) fs_shared_names_drop(n->share.table, *slot);
+  *slot = 0;
+}
+
+/* Puts what is known of a directory in the shared table, or takes it away. Without a slot, all its
+   names are asked for. */
+static void fs_share_dir(const struct fs_names *n, struct fs_names_dir *d) {
+  struct fs_record r = {.dir = d->by_id.key, .version = d->changed, .size = d->subdirs, .seq = !d->missing};
+  if (!d->certain)
+    fs_unshare(n, &d->slot);
+  else if (d->slot != 0)
+    fs_shared_names_set(n->share.table, d->slot, &r, "", NULL);
+  else
+    d->slot = fs_shared_names_put(n->share.table, &r, "", NULL);
+}
+
+static void fs_share(const struct fs_names *n, struct fs_name *e) {
+  struct fs_record r = e->rec;
+  if (!e->in->certain) {
+    fs_unshare(n, &e->slot);
+    return;
+  }
+  if (S_ISREG(r.mode)) r.home = n->share.home(n->share.ctx, &e->rec);
+  if (e->slot != 0)
+    fs_shared_names_set(n->share.table, e->slot, &r, e->text, e->text + r.name_len);
+  else
+    e->slot = fs_shared_names_put(n->share.table, &r, e->text, e->text + r.name_len);
+  if (e->slot == 0 && r.name_len <= FS_RECORD_TEXT) e->in->missing = true;
+}
+
+/* Enclose changes that readers of the shared table see together. */
+static void fs_names_begin(const struct fs_names *n) {
+  if (n->share.table) fs_shared_names_begin(n->share.table);
+}
+
+static void fs_names_end(const struct fs_names *n) {
+  if (n->share.table) fs_shared_names_end(n->share.table);
+}
+
+void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s) {
+  n->share = *s;
+}
+
+void fs_names_share_again(struct fs_names *n) {
+  for (struct fs_table_link *l = NULL; n->share.table && (l = fs_table_next(&n->dirs, l)) != NULL;) {
+    struct fs_names_dir *d = FS_ITEM(l, struct fs_names_dir, by_id);
+    d->certain = n->share.certain(n->share.ctx, l->key);
+    if (!d->certain) fs_share_dir(n, d);
+    d->missing = false;
+    fs_dir_merge(d);
+    for (size_t i = 0; i < d->all.used; i++) {
+      if (d->all.place[i].name) fs_share(n, d->all.place[i].name);
+    }
+    fs_share_dir(n, d);
+  }
+}
+
 /* ---- growing ---- */
 
 /* Returns about what one record takes: malloc's overhead, two places in hash tables, one and a
@@ -178,6 +243,8 @@ static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   if (!d) return NULL;
   fs_table_add(&n->dirs, &d->by_id, id);
   n->bytes += FS_NAMES_DIR_BYTES;
+  d->certain = n->share.table && n->share.certain(n->share.ctx, id);
+  fs_share_dir(n, d);
   return d;
 }
 
@@ -238,10 +305,14 @@ static void fs_dir_enter(struct fs_names_dir *d, struct fs_name *e) {
 }
 
 static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
+  fs_unshare(n, &e->slot);
   fs_table_remove(&n->by_id, &e->by_id);
   fs_table_remove(&n->by_name, &e->by_name);
   fs_dir_leave(e->in, e);
-  if (S_ISDIR(e->rec.mode)) e->in->subdirs--;
+  if (S_ISDIR(e->rec.mode)) {
+    e->in->subdirs--;
+    fs_share_dir(n, e->in);
+  }
   n->bytes -= fs_name_bytes(e);
   free(e);
 }
@@ -257,8 +328,11 @@ static void fs_names_forget(struct fs_names *n, struct fs_name *e) {
 
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id) {
   struct fs_name *e = fs_names_by_id(n, dir, id);
-  if (e) fs_names_forget(n, e);
-  return e != NULL;
+  if (!e) return false;
+  fs_names_begin(n);
+  fs_names_forget(n, e);
+  fs_names_end(n);
+  return true;
 }
 
 void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx) {
@@ -280,8 +354,13 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   fs_table_add(&n->by_name, &e->by_name, fs_names_hash(e->rec.dir, e->text, e->rec.name_len));
   e->in = d;
   fs_dir_enter(d, e);
-  if (S_ISDIR(e->rec.mode)) d->subdirs++;
   n->bytes += fs_name_bytes(e);
+  fs_share(n, e);
+  if (S_ISDIR(e->rec.mode)) d->subdirs++;
+  if (S_ISDIR(e->rec.mode) || d->missing) fs_share_dir(n, d);
+  /* its times are then known, too */
+  if (S_ISDIR(e->rec.mode) && n->share.table && n->share.certain(n->share.ctx, e->rec.id))
+    (void)fs_names_dir_make(n, e->rec.id);
 }
 
 /* Removes the records that a new one replaces: that of its id, that of its name, and that of its
@@ -303,8 +382,10 @@ fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *n
   struct fs_name *e = fs_name_make(r, name, target);
   if (!e) return -ENOMEM;
   if (e->rec.seq == 0) e->rec.seq = d->seq + 1;
+  fs_names_begin(n);
   fs_names_clear(n, d, e);
   fs_names_insert(n, d, e);
+  fs_names_end(n);
   fs_names_tell(n, e, false);
   if (now) *now = &e->rec;
   return 0;
@@ -319,13 +400,17 @@ uint64_t fs_names_changed(const struct fs_names *n, uint64_t dir) {
 
 void fs_names_change(struct fs_names *n, uint64_t dir, uint64_t now) {
   struct fs_names_dir *d = fs_names_dir_find(n, dir);
-  if (d) d->changed = FS_MAX(d->changed, now) + FS_CHANGED_STEP;
+  if (!d) return;
+  d->changed = FS_MAX(d->changed, now) + FS_CHANGED_STEP;
+  fs_share_dir(n, d);
 }
 
 fs_err fs_names_changed_at(struct fs_names *n, uint64_t dir, uint64_t at) {
   struct fs_names_dir *d = at == 0 ? fs_names_dir_find(n, dir) : fs_names_dir_make(n, dir);
   if (!d) return at == 0 ? 0 : -ENOMEM;
-  d->changed = FS_MAX(d->changed, at);
+  if (at <= d->changed) return 0;
+  d->changed = at;
+  fs_share_dir(n, d);
   return 0;
 }
 
@@ -349,6 +434,8 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   struct fs_names_dir *d = fs_names_dir_find(n, dir);
   if (!d) return;
   fs_dir_merge(d);
+  fs_unshare(n, &d->slot); /* before its names: none of them is absent then, all are asked for */
+  d->certain = false;
   while (d->all.used > 0) {
     struct fs_name *e = d->all.place[d->all.used - 1].name;
     if (e)

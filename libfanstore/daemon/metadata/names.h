@@ -11,6 +11,7 @@
 #include "ipc/record.h"
 
 struct fs_names;
+struct fs_shared_names;
 fs_err fs_names_new(struct fs_names **out);
 void fs_names_free(struct fs_names *n);
 
@@ -29,6 +30,20 @@ fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *n
 /* From now on calls watch for each directory and symlink that is put or removed, except by
    fs_names_drop_dir. The call-back may not change the table. */
 void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx);
+/*
+ * From now on the records of directories for which `certain` returns true are also in the shared
+ * table. `home` returns the rank that has a file's bytes. `certain` is asked when a directory is
+ * made here, and by fs_names_share_again, which goes through the whole table: after a change of
+ * members. The table must be empty at fs_names_share.
+ */
+struct fs_names_sharing {
+  struct fs_shared_names *table;
+  bool (*certain)(void *ctx, uint64_t dir);
+  uint32_t (*home)(void *ctx, const struct fs_record *r);
+  void *ctx;
+};
+void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s);
+void fs_names_share_again(struct fs_names *n);
 /* Removes the record of this id from this directory. Returns false if there is none. */
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id);
 /* Forgets a directory with all its records. */

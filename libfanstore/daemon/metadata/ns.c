@@ -21,6 +21,7 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   ns->user = user;
   ns->deadline_ns = deadline_ns;
   fs_members_all(&ns->members, nodes);
+  ns->first = ns->members;
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
                               &ns->moves, &ns->climbs,   &ns->local,   &ns->transfers_to_do, &ns->markings};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
@@ -58,6 +59,29 @@ void fs_ns_replicate(struct fs_ns *ns) {
 uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
   uint32_t rank = FS_OUTPUT_ID_RANK(id);
   return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
+}
+static bool fs_ns_certain(void *ctx, uint64_t dir) {
+  const struct fs_ns *ns = ctx;
+  struct fs_keepers now = fs_members_keepers(&ns->members, dir), first;
+  if (now.primary == ns->rank || now.backup != ns->rank) return now.primary == ns->rank;
+  first = fs_members_keepers(&ns->first, dir);
+  return first.primary == ns->rank || first.backup == ns->rank;
+}
+uint32_t fs_record_home(const struct fs_ns *ns, const struct fs_record *r) {
+  return fs_member(&ns->members, r->home) ? r->home : fs_ns_home(ns, r->id);
+}
+static uint32_t fs_ns_home_of(void *ctx, const struct fs_record *r) {
+  return fs_record_home(ctx, r);
+}
+void fs_ns_share(struct fs_ns *ns, struct fs_shared_names *table) {
+  const struct fs_names_sharing s = {.table = table, .certain = fs_ns_certain, .home = fs_ns_home_of, .ctx = ns};
+  fs_names_share(ns->names, &s);
+}
+/* A rank is evicted when it has left a question and then a ping unanswered: two deadlines. */
+uint64_t fs_ns_certain_until(const struct fs_ns *ns) {
+  if (!fs_ns_sure(ns) || !fs_member(&ns->members, ns->rank)) return 0;
+  uint64_t until = ns->now + ns->deadline_ns / 2;
+  return ns->members.count == 1 ? until : FS_MIN(until, ns->watched_at + 2 * ns->deadline_ns);
 }
 bool fs_ns_sure(const struct fs_ns *ns) {
   return !ns->unsure;

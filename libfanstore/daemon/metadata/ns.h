@@ -83,6 +83,15 @@ void fs_ns_replicate(struct fs_ns *ns);
 void fs_ns_limit(struct fs_ns *ns, uint64_t bytes);
 /* Returns true if the names take as much memory as they may. */
 bool fs_ns_full(const struct fs_ns *ns);
+/*
+ * From now on the records that this rank knows for certain are in the shared table. Those are the
+ * records of the directories of which it is the primary, or has been the backup since the start: a
+ * later backup gets older records bit by bit. Call it before the first message.
+ */
+void fs_ns_share(struct fs_ns *ns, struct fs_shared_names *table);
+/* Returns until when this rank's records can be trusted, 0: not now. The others need longer to
+   evict a rank that they do not hear. */
+uint64_t fs_ns_certain_until(const struct fs_ns *ns);
 /* Returns the rank that has a file's bytes, as far as this rank knows. */
 uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id);
 /* Returns false if this rank was suspended, so that the others may have evicted it, and it has

@@ -48,11 +48,10 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const
   return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
 
-/* Adds a record to the answer in ns->body. If the home of a file has gone, the answer names the rank
-   that has the replica. Returns false if there is no room. */
+/* Adds a record to the answer in ns->body. Returns false if there is no room. */
 static bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
   struct fs_record now = *r;
-  if (S_ISREG(r->mode) && !fs_member(&ns->members, r->home)) now.home = fs_ns_home(ns, r->id);
+  if (S_ISREG(r->mode)) now.home = fs_record_home(ns, r);
   return fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
 }
 

@@ -33,6 +33,7 @@ static void fs_set_tell(struct fs_ns *ns) {
 
 static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
   fs_ns_ask_gone(ns);
+  fs_names_share_again(ns->names);
   ns->hooks->members(ns);
   ns->hooks->tree(ns); /* the evicted rank may have changed a directory without telling everybody */
   fs_commit_timers(ns, true);
@@ -156,6 +157,7 @@ static void fs_watched(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_suspect *s = ctx;
   (void)body, (void)n;
   s->ns->watching = false;
+  if (err == 0) s->ns->watched_at = s->ns->asked_at;
   if (err == -ETIMEDOUT && s->heard) fs_suspected(s->ns, (uint32_t)(s - s->ns->suspect));
 }
 
@@ -201,6 +203,7 @@ void fs_watch_timers(struct fs_ns *ns) {
   }
   if (ns->watching || rank == FS_NO_RANK) return;
   ns->watching = true;
+  ns->asked_at = ns->now;
   ns->watch_at = ns->now + ns->deadline_ns;
   fs_ns_ask(ns, rank, &c, fs_watched, &ns->suspect[rank]);
 }

@@ -125,8 +125,8 @@ struct fs_ns {
   void *user;
   uint64_t now, deadline_ns;
   struct fs_names *names;
-  uint64_t most_bytes; /* limit for the table of names; 0: none */
-  struct fs_members members;
+  uint64_t most_bytes;              /* limit for the table of names; 0: none */
+  struct fs_members members, first; /* now; at the start */
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
   struct fs_chain requests, commits, committing, holds, moves, climbs, local, markings;
@@ -144,6 +144,7 @@ struct fs_ns {
   uint64_t marked[FS_MARK_BITS / 64];
   struct fs_suspect *suspect;
   uint64_t watch_at, timers_at;
+  uint64_t asked_at, watched_at; /* when the last ping to the next member was sent; the last that was answered */
   bool transferring;
   uint32_t transfers;              /* directories being transferred */
   struct fs_chain transfers_to_do; /* directories that wait for their transfer */
@@ -156,6 +157,10 @@ struct fs_ns {
   uint64_t dropped_messages;
   alignas(8) char body[FS_NAMES_BODY]; /* scratch space for messages */
 };
+
+/* ---- ns.c ---- */
+/* Returns the rank that has the file's bytes: its home, or the rank with the replica. */
+uint32_t fs_record_home(const struct fs_ns *ns, const struct fs_record *r);
 
 /* ---- ns_ask.c ---- */
 /* Asks a rank, which may be this one. done may be NULL; it also gets the errors -ETIMEDOUT,

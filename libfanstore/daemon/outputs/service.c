@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "daemon/metadata/ns_net.h"
+#include "daemon/metadata/shared_names.h"
 #include "daemon/module.h"
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/client_calls.h"
@@ -74,12 +75,18 @@ static const struct fs_ns_hooks fs_service_hooks = {.send = fs_service_send,
 
 /* ---- called by the daemon's loop ---- */
 
+#define FS_SHARED_PART 2u /* of the memory for names, what clients read takes at most this part more */
+
 /* A call takes at most seven deadlines of the name service: less than two of the job's. */
 fs_err fs_service_start(struct fs_daemon *d) {
   uint64_t deadline = d->cfg->deadline_ns / 4;
   fs_err err = fs_ns_new(&d->ns, d->net->rank, d->net->nodes, deadline, &fs_service_hooks, d);
   if (err == 0) err = fs_ns_net_new(&d->ns_net, d->net, deadline, fs_service_receive, d);
-  if (err == 0) fs_ns_limit(d->ns, fs_memory_names(d));
+  if (err == 0) err = fs_shared_names_new(&d->shared_names, fs_memory_names(d) / FS_SHARED_PART);
+  if (err < 0) return err;
+  d->records_fd = fs_shared_names_fd(d->shared_names, &d->records_size);
+  fs_ns_limit(d->ns, fs_memory_names(d));
+  fs_ns_share(d->ns, d->shared_names);
   return err;
 }
 
@@ -93,6 +100,7 @@ static void fs_service_full(struct fs_daemon *d) {
 void fs_service_timers(struct fs_daemon *d) {
   fs_ns_net_timers(d->ns_net, d->now);
   fs_ns_timers(d->ns, d->now);
+  fs_shared_names_until(d->shared_names, fs_ns_certain_until(d->ns));
   fs_service_full(d);
 }
 
@@ -103,6 +111,7 @@ bool fs_service_busy(const struct fs_daemon *d) {
 void fs_service_members(struct fs_daemon *d) {
   if (d->cfg->verbose) fs_say_text(d, "warn", "names: %u members", fs_ns_members(d->ns)->count);
   if (fs_member(fs_ns_members(d->ns), d->net->rank)) return;
+  fs_shared_names_until(d->shared_names, 0);
   fs_ctl_mark_all(d);
   atomic_fetch_or(&d->ctl->tree, FS_TREE_UNKNOWN);
 }
