@@ -49,6 +49,7 @@ enum fs_names_op {
   FS_NAMES_ABOVE,
   FS_NAMES_BACKUP,
   FS_NAMES_MARK,
+  FS_NAMES_RECALL,
   FS_NAMES_TREE,
   FS_NAMES_MAPS,
   FS_NAMES_DROP,
@@ -75,7 +76,17 @@ struct fs_call_record {
    its new directory (64 bits). */
 enum fs_lookup_flags {
   FS_LOOKUP_UNPUBLISHED = 1, /* Also find unpublished files: the caller will write the name. */
+  FS_LOOKUP_BORROW = 2,      /* By a daemon, with a name: the answer, also ENOENT, begins with a struct
+                                fs_lent; behind the record are as many records as are lent. */
 };
+struct fs_lent {
+  uint64_t set;     /* the members' number for the lender */
+  uint64_t changed; /* last change in the directory, as from TIMES */
+  uint32_t lender;  /* rank */
+  uint32_t lent;    /* enum fs_lent_part */
+};
+enum fs_lent_part { FS_LENT_NONE, FS_LENT_SOME, FS_LENT_ALL };
+
 struct fs_call_lookup {
   uint64_t dir;
   uint64_t id;
@@ -367,6 +378,8 @@ struct fs_call_mark {
   uint32_t bit;
 };
 
+/* RECALL (struct fs_call_directory): forget the borrowed records of a directory. No answer. */
+
 /* TREE: the directory tree has changed. MAPS: an extent map has changed, so programs drop the maps
    that they keep. PING: tests if a daemon is alive. These three have no fields and no answer. */
 
@@ -453,7 +466,7 @@ struct fs_names_call {
     struct fs_call_suspect suspect;
     struct fs_call_set set;
     struct fs_call_replica replica;
-    struct fs_call_directory times, node_local, shut, unshut, forget;
+    struct fs_call_directory times, node_local, shut, unshut, forget, recall;
     struct fs_call_record open, find, drop, where;
   };
 };

@@ -57,7 +57,7 @@ static bool size_ok(uint64_t size) {
 }
 
 static bool lookup_ok(const struct fs_names_call *c) {
-  return c->tail_len > 0 || fs_id_ok(c->lookup.id);
+  return c->tail_len > 0 || (fs_id_ok(c->lookup.id) && !(c->flags & FS_LOOKUP_BORROW));
 }
 
 static bool create_ok(const struct fs_names_call *c) {
@@ -155,7 +155,8 @@ static bool replica_ok(const struct fs_names_call *c) {
 
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
-    OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_UNPUBLISHED, .tail = name_or_none, .ok = lookup_ok),
+    OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_UNPUBLISHED | FS_LOOKUP_BORROW, .tail = name_or_none,
+       .ok = lookup_ok),
     OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED_IN, .tail = fs_name_ok,
        .tail2 = fs_target_ok, .ok = create_ok),
     OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),
@@ -184,7 +185,7 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(NODE_LOCAL, OWN_NODE, CHANGES, .dir = AT(node_local.dir), .flags = FS_NL_SHADOWS),
     /* between daemons */
     OP(TAKE, DIRECTORY(take), .tail = fs_name_ok, .ok = take_ok),
-    OP(TAKEN, DIRECTORY(taken), .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
+    OP(TAKEN, DIRECTORY(taken), .changes = true, .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
     OP(ARRIVED, DIRECTORY(arrived), .id = AT(arrived.id), .ok = arrived_ok),
     OP(SHUT, DIRECTORY(shut)),
     OP(UNSHUT, DIRECTORY(unshut)),
@@ -193,6 +194,7 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(BACKUP, .scope = FS_SCOPE_BACKUP, .dir = AT(backup.dir), .flags = FS_BACKUP_ALL, .tail = any_ok,
        .ok = backup_ok),
     OP(MARK, ANY_RANK, .ok = mark_ok),
+    OP(RECALL, ANY_RANK, .dir = AT(recall.dir)),
     OP(TREE, ANY_RANK),
     OP(MAPS, ANY_RANK),
     OP(DROP, .scope = FS_SCOPE_BYTES, .id = AT(drop.id), .flags = FS_DROP_AWAIT),

@@ -31,7 +31,8 @@ struct fs_op {
   const char *name;
   enum fs_scope scope;
   bool client;    /* a client may make the call */
-  bool changes;   /* the call changes names: EROFS if outputs are read-only */
+  bool changes;   /* the call changes names: EROFS if outputs are read-only; what is lent of the
+                     directory is recalled before it */
   bool not_twice; /* a forked child must not repeat its parent's unfinished call */
   bool not_later; /* never resend: a late copy could undo a newer change */
   uint8_t dir;    /* field: the directory whose primary is called */

@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
 
 #include "daemon/metadata/ns_priv.h"
+#include "daemon/metadata/shared_names.h"
 
 #define RANKS 5u
 #define DEADLINE 100000000ull /* 100 ms */
@@ -35,6 +37,8 @@ static struct {
   uint64_t now;
   uint32_t ranks;
   struct fs_ns *ns[RANKS];
+  struct fs_shared_names *shared[RANKS];
+  struct fs_record_view view[RANKS];
   bool dead[RANKS], cut[RANKS][RANKS];
   struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
   bool mark[RANKS][FS_MARK_BITS];
@@ -119,6 +123,16 @@ static const struct fs_ns_hooks sim_hooks = {.send = sim_send,
 static struct fs_ns *volatile graveyard[200000]; /* volatile: else the compiler sees that nobody looks there */
 static unsigned graves;
 
+static void sim_share(uint32_t rank) {
+  uint64_t size;
+  assert_int_equal(fs_shared_names_new(&world.shared[rank], 1u << 20), 0);
+  int fd = fs_shared_names_fd(world.shared[rank], &size);
+  void *base = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+  assert_ptr_not_equal(base, MAP_FAILED);
+  assert_int_equal(fs_record_view_init(&world.view[rank], base, size), 0);
+  fs_ns_share(world.ns[rank], world.shared[rank]);
+}
+
 static void sim_start(uint32_t ranks) {
   for (uint32_t i = 0; i < world.ranks; i++) {
     for (uint32_t k = 0; k < world.ranks; k++) {
@@ -129,6 +143,10 @@ static void sim_start(uint32_t ranks) {
     }
     assert_true(graves < FS_ARRAY_LEN(graveyard));
     graveyard[graves++] = world.ns[i];
+    uint64_t size;
+    (void)fs_shared_names_fd(world.shared[i], &size);
+    munmap((void *)world.view[i].base, size);
+    fs_shared_names_free(world.shared[i]);
   }
   memset(&world, 0, sizeof(world));
   world.ranks = ranks;
@@ -136,6 +154,7 @@ static void sim_start(uint32_t ranks) {
   for (uint32_t i = 0; i < ranks; i++) {
     assert_int_equal(fs_ns_new(&world.ns[i], i, ranks, DEADLINE, &sim_hooks, (void *)(uintptr_t)i), 0);
     for (uint32_t k = 0; k < ranks; k++) world.ns[i]->suspect[k].heard = true;
+    sim_share(i);
   }
 }
 
@@ -170,7 +189,9 @@ static void sim_step(void) {
     uint32_t to = (i + turn) % world.ranks;
     if (world.dead[to]) continue;
     for (uint32_t from = 0; from < world.ranks; from++) sim_deliver(from, to);
-    if (world.now / TICK % 20 == 0) fs_ns_timers(world.ns[to], world.now);
+    if (world.now / TICK % 20 != 0) continue;
+    fs_ns_timers(world.ns[to], world.now);
+    fs_shared_names_until(world.shared[to], fs_ns_certain_until(world.ns[to]));
   }
 }
 

@@ -195,6 +195,37 @@ static uint32_t a_living_rank(void) {
   return rank;
 }
 
+static unsigned shared_found, shared_absent, borrowed_found; /* answers of shared memory */
+
+/* What programs of any rank find in its shared memory is what they may see: the last call has returned. */
+static void check_shared(uint64_t dir, const char *name) {
+  struct fs_record_slot slot;
+  const struct fs_record *rec = (const struct fs_record *)&slot;
+  const struct row *r = row_find(dir, name);
+  for (uint32_t i = 0; i < world.ranks; i++) {
+    if (world.dead[i]) continue;
+    enum fs_record_answer a = fs_record_view_find(&world.view[i], world.now, dir, name, strlen(name), &slot);
+    if (a == FS_RECORD_FOUND) {
+      assert_non_null(r);
+      assert_true(rec->id == r->id && rec->mode == r->mode && rec->dir == dir);
+      if (S_ISREG(r->mode)) assert_int_equal(rec->flags & FS_RECORD_PUBLISHED, r->published);
+      if (S_ISDIR(r->mode) && (rec->flags & FS_RECORD_TIMED)) assert_true(rec->size <= row_count(r->id));
+      shared_found++;
+      borrowed_found += !fs_ns_certain(world.ns[i], dir);
+    } else if (a == FS_RECORD_ABSENT) {
+      assert_null(r);
+      shared_absent++;
+    }
+  }
+}
+
+/* So many messages were lost that a rank was taken for dead: names that only it sees may be removed by others then. */
+static bool one_is_out(void) {
+  bool out = false;
+  for (uint32_t i = 0; i < world.ranks; i++) out = out || fs_ns_members(world.ns[i])->count < world.ranks;
+  return out;
+}
+
 static void one_call(void) {
   static struct call c;
   uint32_t rank = a_living_rank();
@@ -221,6 +252,9 @@ static void one_call(void) {
   default:
     do_lookup(&c, rank, dir, name);
   }
+  if (loss > 0 && one_is_out()) return;
+  for (unsigned k = 0; k < 8; k++) check_shared(some_dir(), some_name());
+  check_shared(dir, name);
 }
 
 /* Whoever made it, and died or not: homes have dropped what has no name, and nothing can be made in what was removed.
@@ -245,13 +279,6 @@ static void check_all(void) {
   for (unsigned i = 0; i < ROWS; i++) {
     if (table[i].there && S_ISDIR(table[i].mode)) do_list(&c, a_living_rank(), table[i].id);
   }
-}
-
-/* So many messages were lost that a rank was taken for dead: names that only it sees may be removed by others then. */
-static bool one_is_out(void) {
-  bool out = false;
-  for (uint32_t i = 0; i < world.ranks; i++) out = out || fs_ns_members(world.ns[i])->count < world.ranks;
-  return out;
 }
 
 /* The last one stays alive; between two deaths the copies are made. */
@@ -298,6 +325,7 @@ static void test_no_deaths(void **state) {
   for (uint32_t ranks = 2; ranks <= RANKS; ranks++) sequence(ranks, 1500, false);
   assert_int_equal(world.changes, 0);
   assert_true(climbs > 30 && loops > 2);
+  assert_true(shared_found > 1000 && shared_absent > 1000 && borrowed_found > 100);
 }
 /* Messages that are lost (too many were under way, say) are sent again, and what they ask for is done once. */
 static void test_lost_messages(void **state) {

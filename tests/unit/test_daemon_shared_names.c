@@ -23,9 +23,9 @@
 
 static uint64_t not_certain; /* a directory */
 
-static bool certain(void *ctx, uint64_t dir) {
+static enum fs_names_part part_of(void *ctx, uint64_t dir) {
   (void)ctx;
-  return dir != not_certain;
+  return dir != not_certain ? FS_NAMES_ALL : FS_NAMES_NONE;
 }
 static uint32_t home(void *ctx, const struct fs_record *r) {
   return r->home + *(uint32_t *)ctx;
@@ -44,7 +44,7 @@ static void begin(struct shared *s, uint64_t bytes) {
   *s = (struct shared){0};
   assert_int_equal(fs_shared_names_new(&s->table, bytes), 0);
   assert_int_equal(fs_names_new(&s->names), 0);
-  const struct fs_names_sharing how = {.table = s->table, .certain = certain, .home = home, .ctx = &s->more};
+  const struct fs_names_sharing how = {.table = s->table, .part = part_of, .home = home, .ctx = &s->more};
   fs_names_share(s->names, &how);
   int fd = fs_shared_names_fd(s->table, &s->size);
   assert_ptr_equal(mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);

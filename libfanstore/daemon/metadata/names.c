@@ -44,7 +44,8 @@ struct fs_names_dir {
   uint64_t seq, closed_until, changed;
   uint64_t subdirs;           /* the number of its records that are directories */
   struct fs_places all, late; /* `all` always has room for the places of `late` */
-  bool certain, missing;      /* its records are shared; but one found no room */
+  enum fs_names_part part;    /* of its records: shared, if there is room */
+  bool missing;               /* there was no room for one */
   uint32_t slot;              /* its own in the shared table; 0: none */
 };
 
@@ -173,7 +174,7 @@ static void fs_unshare(const struct fs_names *n, uint32_t *slot) {
    names are asked for. */
 static void fs_share_dir(const struct fs_names *n, struct fs_names_dir *d) {
   struct fs_record r = {.dir = d->by_id.key, .version = d->changed, .size = d->subdirs, .seq = !d->missing};
-  if (!d->certain)
+  if (d->part != FS_NAMES_ALL)
     fs_unshare(n, &d->slot);
   else if (d->slot != 0)
     fs_shared_names_set(n->share.table, d->slot, &r, "", NULL);
@@ -183,7 +184,7 @@ static void fs_share_dir(const struct fs_names *n, struct fs_names_dir *d) {
 
 static void fs_share(const struct fs_names *n, struct fs_name *e) {
   struct fs_record r = e->rec;
-  if (!e->in->certain) {
+  if (e->in->part == FS_NAMES_NONE) {
     fs_unshare(n, &e->slot);
     return;
   }
@@ -211,8 +212,8 @@ void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s) {
 void fs_names_share_again(struct fs_names *n) {
   for (struct fs_table_link *l = NULL; n->share.table && (l = fs_table_next(&n->dirs, l)) != NULL;) {
     struct fs_names_dir *d = FS_ITEM(l, struct fs_names_dir, by_id);
-    d->certain = n->share.certain(n->share.ctx, l->key);
-    if (!d->certain) fs_share_dir(n, d);
+    d->part = n->share.part(n->share.ctx, l->key);
+    if (d->part == FS_NAMES_NONE) fs_share_dir(n, d);
     d->missing = false;
     fs_dir_merge(d);
     for (size_t i = 0; i < d->all.used; i++) {
@@ -243,7 +244,7 @@ static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   if (!d) return NULL;
   fs_table_add(&n->dirs, &d->by_id, id);
   n->bytes += FS_NAMES_DIR_BYTES;
-  d->certain = n->share.table && n->share.certain(n->share.ctx, id);
+  if (n->share.table) d->part = n->share.part(n->share.ctx, id);
   fs_share_dir(n, d);
   return d;
 }
@@ -359,7 +360,7 @@ static void fs_names_insert(struct fs_names *n, struct fs_names_dir *d, struct f
   if (S_ISDIR(e->rec.mode)) d->subdirs++;
   if (S_ISDIR(e->rec.mode) || d->missing) fs_share_dir(n, d);
   /* its times are then known, too */
-  if (S_ISDIR(e->rec.mode) && n->share.table && n->share.certain(n->share.ctx, e->rec.id))
+  if (S_ISDIR(e->rec.mode) && n->share.table && n->share.part(n->share.ctx, e->rec.id) == FS_NAMES_ALL)
     (void)fs_names_dir_make(n, e->rec.id);
 }
 
@@ -435,7 +436,7 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   if (!d) return;
   fs_dir_merge(d);
   fs_unshare(n, &d->slot); /* before its names: none of them is absent then, all are asked for */
-  d->certain = false;
+  d->part = FS_NAMES_NONE;
   while (d->all.used > 0) {
     struct fs_name *e = d->all.place[d->all.used - 1].name;
     if (e)
@@ -450,11 +451,24 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   free(d);
 }
 
-void fs_names_free(struct fs_names *n) {
+fs_err fs_names_complete(struct fs_names *n, uint64_t dir, uint64_t changed) {
+  struct fs_names_dir *d = fs_names_dir_make(n, dir);
+  if (!d) return -ENOMEM;
+  d->part = FS_NAMES_ALL;
+  d->changed = changed;
+  fs_share_dir(n, d);
+  return 0;
+}
+
+void fs_names_drop_all(struct fs_names *n) {
   for (struct fs_table_link *l = fs_table_next(&n->dirs, NULL), *next; l; l = next) {
     next = fs_table_next(&n->dirs, l);
     fs_names_drop_dir(n, l->key);
   }
+}
+
+void fs_names_free(struct fs_names *n) {
+  fs_names_drop_all(n);
   free(n->dirs.chain);
   free(n->by_id.chain);
   free(n->by_name.chain);

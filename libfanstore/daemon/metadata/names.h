@@ -30,24 +30,29 @@ fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *n
 /* From now on calls watch for each directory and symlink that is put or removed, except by
    fs_names_drop_dir. The call-back may not change the table. */
 void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx);
+/* How much of a directory is shared: nothing; records, while others may be missing; all records. */
+enum fs_names_part { FS_NAMES_NONE, FS_NAMES_SOME, FS_NAMES_ALL };
 /*
- * From now on the records of directories for which `certain` returns true are also in the shared
- * table. `home` returns the rank that has a file's bytes. `certain` is asked when a directory is
- * made here, and by fs_names_share_again, which goes through the whole table: after a change of
- * members. The table must be empty at fs_names_share.
+ * From now on the records of the directories of which `part` is not NONE are also in the shared
+ * table. `home` returns the rank that has a file's bytes. `part` is asked when a directory is made
+ * here, and by fs_names_share_again, which goes through all records: after a change of members.
+ * There must be no records yet at fs_names_share.
  */
 struct fs_names_sharing {
   struct fs_shared_names *table;
-  bool (*certain)(void *ctx, uint64_t dir);
+  enum fs_names_part (*part)(void *ctx, uint64_t dir);
   uint32_t (*home)(void *ctx, const struct fs_record *r);
   void *ctx;
 };
 void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s);
 void fs_names_share_again(struct fs_names *n);
+/* From now on all records of this directory are here; its names changed last at `changed`. */
+fs_err fs_names_complete(struct fs_names *n, uint64_t dir, uint64_t changed);
 /* Removes the record of this id from this directory. Returns false if there is none. */
 bool fs_names_drop(struct fs_names *n, uint64_t dir, uint64_t id);
 /* Forgets a directory with all its records. */
 void fs_names_drop_dir(struct fs_names *n, uint64_t dir);
+void fs_names_drop_all(struct fs_names *n);
 
 /* Returns about how many bytes of memory the table takes. */
 uint64_t fs_names_bytes(const struct fs_names *n);

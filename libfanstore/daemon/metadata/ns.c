@@ -23,9 +23,10 @@ fs_err fs_ns_new(struct fs_ns **out, uint32_t rank, uint32_t nodes, uint64_t dea
   fs_members_all(&ns->members, nodes);
   ns->first = ns->members;
   struct fs_chain *lists[] = {&ns->asks,  &ns->requests, &ns->commits, &ns->committing,      &ns->holds,
-                              &ns->moves, &ns->climbs,   &ns->local,   &ns->transfers_to_do, &ns->markings};
+                              &ns->moves, &ns->climbs,   &ns->local,   &ns->transfers_to_do, &ns->notices};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) fs_chain_init(lists[i]);
   for (size_t i = 0; i < FS_ASK_CHAINS; i++) fs_chain_init(&ns->ask_hash[i]);
+  ns->known_set = ns->members.number;
   ns->suspect = calloc(nodes, sizeof(*ns->suspect));
   *out = ns;
   if (ns->suspect && fs_names_new(&ns->names) == 0) {
@@ -60,8 +61,7 @@ uint32_t fs_ns_home(const struct fs_ns *ns, uint64_t id) {
   uint32_t rank = FS_OUTPUT_ID_RANK(id);
   return !ns->replicated || fs_member(&ns->members, rank) ? rank : fs_members_after(&ns->members, rank);
 }
-static bool fs_ns_certain(void *ctx, uint64_t dir) {
-  const struct fs_ns *ns = ctx;
+bool fs_ns_certain(const struct fs_ns *ns, uint64_t dir) {
   struct fs_keepers now = fs_members_keepers(&ns->members, dir), first;
   if (now.primary == ns->rank || now.backup != ns->rank) return now.primary == ns->rank;
   first = fs_members_keepers(&ns->first, dir);
@@ -70,12 +70,16 @@ static bool fs_ns_certain(void *ctx, uint64_t dir) {
 uint32_t fs_record_home(const struct fs_ns *ns, const struct fs_record *r) {
   return fs_member(&ns->members, r->home) ? r->home : fs_ns_home(ns, r->id);
 }
+static enum fs_names_part fs_ns_part(void *ctx, uint64_t dir) {
+  return fs_ns_certain(ctx, dir) ? FS_NAMES_ALL : FS_NAMES_NONE;
+}
 static uint32_t fs_ns_home_of(void *ctx, const struct fs_record *r) {
   return fs_record_home(ctx, r);
 }
 void fs_ns_share(struct fs_ns *ns, struct fs_shared_names *table) {
-  const struct fs_names_sharing s = {.table = table, .certain = fs_ns_certain, .home = fs_ns_home_of, .ctx = ns};
+  const struct fs_names_sharing s = {.table = table, .part = fs_ns_part, .home = fs_ns_home_of, .ctx = ns};
   fs_names_share(ns->names, &s);
+  fs_borrow_share(ns, &s);
 }
 /* A rank is evicted when it has left a question and then a ping unanswered: two deadlines. */
 uint64_t fs_ns_certain_until(const struct fs_ns *ns) {
@@ -102,7 +106,7 @@ bool fs_ns_busy(const struct fs_ns *ns) {
 
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
   ns->now = now;
-  fs_request_start(ns, c, done, ctx);
+  if (!fs_borrow_start(ns, c, done, ctx)) fs_request_start(ns, c, done, ctx);
   fs_ns_drain(ns);
 }
 

@@ -9,6 +9,9 @@
  *   ns_request.c  a call about a directory: finds the keeper, again after a change of members
  *   ns_exec.c     the table of handlers; what a keeper does for a call that concerns one directory
  *   ns_gone.c     what a removal causes on other ranks
+ *   ns_notice.c   what other ranks must know before a call is executed
+ *   ns_lend.c     lends records of this rank's directories to others, and recalls them before a change
+ *   ns_borrow.c   the other side: borrowed records are found in shared memory
  *   ns_mark.c     tells all ranks that a directory may have outputs, before its first output
  *   ns_move.c     renames between directories and removals of directories: these need two keepers
  *   ns_lock.c     locks a record at its present keeper during such an operation
@@ -85,8 +88,9 @@ void fs_ns_limit(struct fs_ns *ns, uint64_t bytes);
 bool fs_ns_full(const struct fs_ns *ns);
 /*
  * From now on the records that this rank knows for certain are in the shared table. Those are the
- * records of the directories of which it is the primary, or has been the backup since the start: a
- * later backup gets older records bit by bit. Call it before the first message.
+ * records of the directories of which it is the primary, or has been the backup since the start (a
+ * later backup gets older records bit by bit), and those that other ranks have lent to it. Call it
+ * before the first message.
  */
 void fs_ns_share(struct fs_ns *ns, struct fs_shared_names *table);
 /* Returns until when this rank's records can be trusted, 0: not now. The others need longer to

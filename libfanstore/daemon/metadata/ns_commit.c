@@ -132,6 +132,14 @@ bool fs_committing(const struct fs_ns *ns, uint64_t call) {
   return false;
 }
 
+bool fs_committing_gone(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
+  for (struct fs_chain *l = ns->committing.next; l != &ns->committing; l = l->next) {
+    const struct fs_commit *c = FS_ITEM(l, struct fs_commit, all);
+    if (c->dir == dir && c->gone == id) return true;
+  }
+  return false;
+}
+
 void fs_commit_timers(struct fs_ns *ns, bool all) {
   struct fs_chain due;
   fs_chain_init(&due);

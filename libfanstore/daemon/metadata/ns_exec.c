@@ -48,8 +48,7 @@ const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const
   return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
 
-/* Adds a record to the answer in ns->body. Returns false if there is no room. */
-static bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
+bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
   struct fs_record now = *r;
   if (S_ISREG(r->mode)) now.home = fs_record_home(ns, r);
   return fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
@@ -101,27 +100,30 @@ static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_n
   fs_ns_answer(ns, a, 0, &t, sizeof(t));
 }
 
-/* Answers with a record. If it is a directory whose own names are kept here, its times and its
-   number of subdirectories are added. */
-static void fs_exec_found(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r) {
+/* Adds a record to the answer in ns->body. If it is a directory whose own names are kept here, its
+   times and its number of subdirectories are added. */
+static void fs_exec_found(struct fs_ns *ns, size_t *at, const struct fs_record *r) {
   struct fs_record now = *r;
-  size_t at = 0;
   if (!S_ISDIR(r->mode) || fs_members_keepers(&ns->members, r->id).primary != ns->rank) {
-    fs_answer_record(ns, a, 0, r);
+    (void)fs_answer_put(ns, at, r);
     return;
   }
   fs_record_changed(&now, fs_names_changed(ns->names, r->id));
   now.size = fs_names_subdirs(ns->names, r->id);
   now.flags |= FS_RECORD_TIMED;
-  (void)fs_record_put(ns->body, sizeof(ns->body), &at, &now, fs_record_name(r), fs_record_target(r));
-  fs_ns_answer(ns, a, 0, ns->body, at);
+  (void)fs_record_put(ns->body, sizeof(ns->body), at, &now, fs_record_name(r), fs_record_target(r));
 }
 
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r =
       c->tail_len > 0 ? fs_exec_find(ns, c->lookup.dir, c) : fs_names_find_id(ns->names, c->lookup.dir, c->lookup.id);
-  if (r && (fs_exec_visible(r, a.from) || (c->flags & FS_LOOKUP_UNPUBLISHED)))
-    fs_exec_found(ns, a, r);
+  bool found = r && (fs_exec_visible(r, a.from) || (c->flags & FS_LOOKUP_UNPUBLISHED));
+  size_t room = c->flags & FS_LOOKUP_BORROW ? sizeof(struct fs_lent) : 0, at = room;
+  if (found) fs_exec_found(ns, &at, r);
+  if (room > 0)
+    fs_lend_answer(ns, a, c->lookup.dir, at - room, found ? r->seq : 0);
+  else if (found)
+    fs_ns_answer(ns, a, 0, ns->body, at);
   else if (r || c->tail_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   else
@@ -441,9 +443,11 @@ static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, 
     [FS_NAMES_MAPS] = fs_exec_lists,          [FS_NAMES_DROP] = fs_gone_told,
     [FS_NAMES_PING] = fs_pinged_by,           [FS_NAMES_SUSPECT] = fs_suspicion_asked,
     [FS_NAMES_SET] = fs_set_received,         [FS_NAMES_WHERE] = fs_where_asked,
+    [FS_NAMES_RECALL] = fs_borrow_recalled,
 };
 
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (fs_call_op(c)->changes && fs_lend_back(ns, a, c)) return;
   if (fs_handlers[c->op])
     fs_handlers[c->op](ns, a, c);
   else

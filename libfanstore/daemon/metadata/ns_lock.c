@@ -145,7 +145,7 @@ void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
   if (c->flags & FS_TAKEN_KEEP)
     fs_exec_commit(ns, a, fs_lock_commit(ns, a, c->taken.dir, c->taken.id, NULL));
   else if (!r)
-    fs_ns_answer(ns, a, 0, NULL, 0);
+    fs_ns_answer(ns, a, fs_committing_gone(ns, c->taken.dir, c->taken.id) ? -EAGAIN : 0, NULL, 0);
   else
     fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->taken.to));
 }

@@ -20,19 +20,34 @@ void fs_answer_stale(struct fs_ns *ns, struct fs_asked a) {
   fs_ns_answer(ns, a, -ESTALE, bits, fs_set_body(ns, bits));
 }
 
+struct fs_set_message {
+  struct fs_names_call c;
+  uint64_t bits[FS_ARRAY_LEN(((struct fs_members *)0)->bits)];
+};
+
+static void fs_set_message(const struct fs_ns *ns, struct fs_set_message *m) {
+  m->c = (struct fs_names_call){.op = FS_NAMES_SET, .set.number = ns->members.number};
+  m->c.tail_len = (uint16_t)fs_set_body(ns, m->bits);
+}
+
+void fs_set_first(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
+                  void (*then)(struct fs_ns *ns, const struct fs_names_call *told)) {
+  struct fs_set_message m;
+  fs_set_message(ns, &m);
+  fs_notice_first(ns, a, c, &m.c, NULL, then);
+}
+
 static void fs_set_tell(struct fs_ns *ns) {
-  struct {
-    struct fs_names_call c;
-    uint64_t bits[FS_ARRAY_LEN(ns->members.bits)];
-  } m = {.c = {.op = FS_NAMES_SET, .set.number = ns->members.number}};
-  m.c.tail_len = (uint16_t)fs_set_body(ns, m.bits);
+  struct fs_set_message m;
+  fs_set_message(ns, &m);
   for (uint32_t i = 0; i < ns->members.nodes; i++) {
-    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, (const void *)&m, NULL, NULL);
+    if (i != ns->rank && fs_member(&ns->members, i)) fs_ns_ask(ns, i, &m.c, NULL, NULL);
   }
 }
 
 static void fs_set_changed(struct fs_ns *ns, const struct fs_members *before) {
   fs_ns_ask_gone(ns);
+  if (ns->borrowed) fs_names_drop_all(ns->borrowed); /* nobody would recall what the evicted rank has lent */
   fs_names_share_again(ns->names);
   ns->hooks->members(ns);
   ns->hooks->tree(ns); /* the evicted rank may have changed a directory without telling everybody */
@@ -69,8 +84,8 @@ void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n) 
 }
 
 void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  fs_ns_answer(ns, a, 0, NULL, 0);
   fs_set_take(ns, c->set.number, fs_call_tail(c), c->tail_len);
+  fs_ns_answer(ns, a, 0, NULL, 0); /* nothing is borrowed any more */
 }
 
 static void fs_set_remove(struct fs_ns *ns, uint32_t rank) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "daemon/metadata/ns.h"
+#include "util/table.h"
 
 #define FS_ASK_CHAINS 1024u
 #define FS_MOVED_CHAINS 1024u
@@ -16,6 +17,7 @@
 #define FS_ABOVE_SEEN 8192u
 /* removals that a backup remembers, in case the primary dies before it has reported them */
 #define FS_GONE 1024u
+#define FS_LEND_TIMES 4096u
 #define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
 /* The failure detector needs two deadlines to evict a rank. A name that this rank was moving
@@ -129,7 +131,7 @@ struct fs_ns {
   struct fs_members members, first; /* now; at the start */
   uint64_t next_ask, next_id;
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
-  struct fs_chain requests, commits, committing, holds, moves, climbs, local, markings;
+  struct fs_chain requests, commits, committing, holds, moves, climbs, local, notices;
   bool draining;
   struct fs_moved *moved[FS_MOVED_CHAINS];
   struct fs_above_seen above[FS_ABOVE_SEEN];
@@ -142,6 +144,10 @@ struct fs_ns {
   } gone[FS_GONE];
   uint32_t gone_at;
   uint64_t marked[FS_MARK_BITS / 64];
+  struct fs_table lent;               /* directories with records that other ranks have borrowed */
+  uint64_t changed_at[FS_LEND_TIMES]; /* when a directory changed last, by a hash of its id */
+  uint64_t known_set;                 /* the set that all its members are known to have */
+  struct fs_names *borrowed;          /* records that are lent to this rank; NULL: it borrows none */
   struct fs_suspect *suspect;
   uint64_t watch_at, timers_at;
   uint64_t asked_at, watched_at; /* when the last ping to the next member was sent; the last that was answered */
@@ -161,6 +167,8 @@ struct fs_ns {
 /* ---- ns.c ---- */
 /* Returns the rank that has the file's bytes: its home, or the rank with the replica. */
 uint32_t fs_record_home(const struct fs_ns *ns, const struct fs_record *r);
+/* Returns true if this rank has all records of the directory as they are now. */
+bool fs_ns_certain(const struct fs_ns *ns, uint64_t dir);
 
 /* ---- ns_ask.c ---- */
 /* Asks a rank, which may be this one. done may be NULL; it also gets the errors -ETIMEDOUT,
@@ -194,6 +202,8 @@ void fs_request_start(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_don
 void fs_request_timers(struct fs_ns *ns, bool all);
 
 /* ---- ns_exec.c ---- */
+/* Adds a record to the answer in ns->body. Returns false if there is no room. */
+bool fs_answer_put(struct fs_ns *ns, size_t *at, const struct fs_record *r);
 /* Stamps a change of names in a directory of this rank. */
 void fs_changed_now(struct fs_ns *ns, uint64_t dir);
 /* Calls the handler of the call's operation. */
@@ -222,6 +232,35 @@ fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir);
    the recorded removals whose primary has gone. */
 void fs_gone_note(struct fs_ns *ns, const struct fs_record *r);
 void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
+
+/* ---- ns_notice.c ---- */
+/*
+ * Tells other ranks something before a call is executed: `tell`, to the members whose element in
+ * `those` is true, or to all. The call `c` waits; then() is called when all have answered, and the
+ * call is executed or, if this rank is not the primary any more, has to be made again. Calls that
+ * have to tell the same wait for the same messages: `tell` is compared by its operation and its
+ * first field.
+ */
+void fs_notice_first(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
+                     const struct fs_names_call *tell, const bool *those,
+                     void (*then)(struct fs_ns *ns, const struct fs_names_call *told));
+
+/* ---- ns_lend.c ---- */
+/* Ends all that is lent of the directory that a call is about to change. Returns true if the call
+   has to wait for that; it is then executed, or answered, later. */
+bool fs_lend_back(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* Answers a LOOKUP with FS_LOOKUP_BORROW. ns->body has the n bytes of the record behind room for a
+   struct fs_lent, and `seq` is the record's. If there is no such name, n and seq are 0. */
+void fs_lend_answer(struct fs_ns *ns, struct fs_asked a, uint64_t dir, size_t n, uint64_t seq);
+
+/* ---- ns_borrow.c ---- */
+/* What this rank borrows is in the same shared table as what it keeps. */
+void fs_borrow_share(struct fs_ns *ns, const struct fs_names_sharing *s);
+/* Starts a client's LOOKUP in a directory of another rank, and borrows records. Returns false if
+   the call is none of this kind. */
+bool fs_borrow_start(struct fs_ns *ns, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
+/* Handles RECALL. */
+void fs_borrow_recalled(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- ns_mark.c ---- */
 /* Makes sure that all members know that a directory of a dataset may have outputs. Returns true
@@ -294,6 +333,8 @@ struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t di
 void fs_commit_start(struct fs_commit *c);
 /* Returns true if the change of this call is still on its way to the backup. */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
+/* Returns true if the backup has not confirmed yet that the record is gone. */
+bool fs_committing_gone(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 void fs_commit_timers(struct fs_ns *ns, bool all);
 /* Handles BACKUP. */
 void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
@@ -312,6 +353,9 @@ void fs_pinged_by(struct fs_ns *ns, struct fs_asked a, const struct fs_names_cal
 void fs_suspicion_asked(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_received(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 void fs_set_take(struct fs_ns *ns, uint64_t number, const void *bits, size_t n);
+/* Like fs_notice_first, with the present set for all members. */
+void fs_set_first(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
+                  void (*then)(struct fs_ns *ns, const struct fs_names_call *told));
 void fs_answer_stale(struct fs_ns *ns, struct fs_asked a);
 
 #endif

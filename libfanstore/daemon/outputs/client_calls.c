@@ -69,7 +69,7 @@ fs_err fs_client_call_check_own(const struct fs_daemon *d, const struct fs_names
 
 /* An operation without a row is none that clients may ask for. */
 static const struct fs_client_call_op *const fs_client_call_ops[FS_NAMES_OPS] = {
-    [FS_NAMES_LOOKUP] = &fs_named_call,
+    [FS_NAMES_LOOKUP] = &fs_look_up_call,
     [FS_NAMES_CREATE] = &fs_create_call,
     [FS_NAMES_PUBLISH] = &fs_publish_call,
     [FS_NAMES_REMOVE] = &fs_remove_call,

@@ -138,6 +138,11 @@ void fs_service_wrote(const struct fs_daemon *d) {
   if (fs_say_begin(d, &l, "wrote") == 0) fs_say_line(&l);
 }
 
+static fs_err fs_service_check_look_up(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return c->flags & FS_LOOKUP_BORROW ? -EINVAL : fs_client_call_check_name(d, c);
+}
+
+const struct fs_client_call_op fs_look_up_call = {.check = fs_service_check_look_up};
 const struct fs_client_call_op fs_named_call = {.check = fs_client_call_check_name};
 
 static fs_err fs_service_check_create(const struct fs_daemon *d, const struct fs_names_call *c) {
