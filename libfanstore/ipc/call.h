@@ -80,10 +80,9 @@ enum fs_lookup_flags {
                                 fs_lent; behind the record are as many records as are lent. */
 };
 struct fs_lent {
-  uint64_t set;     /* the members' number for the lender */
-  uint64_t changed; /* last change in the directory, as from TIMES */
-  uint32_t lender;  /* rank */
-  uint32_t lent;    /* enum fs_lent_part */
+  uint64_t set, changed; /* the members' number for the lender; as from TIMES */
+  uint32_t lender;       /* rank */
+  uint32_t lent;         /* enum fs_lent_part */
 };
 enum fs_lent_part { FS_LENT_NONE, FS_LENT_SOME, FS_LENT_ALL };
 
