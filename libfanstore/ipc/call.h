@@ -75,9 +75,8 @@ struct fs_call_record {
    answer is the record. ENOENT. EREMCHG, by id only: the record has moved; the answer is the id of
    its new directory (64 bits). */
 enum fs_lookup_flags {
-  FS_LOOKUP_UNPUBLISHED = 1, /* Also find unpublished files: the caller will write the name. */
-  FS_LOOKUP_BORROW = 2,      /* By a daemon, with a name: the answer, also ENOENT, begins with a struct
-                                fs_lent; behind the record are as many records as are lent. */
+  FS_LOOKUP_BORROW = 1, /* By a daemon, with a name: the answer, also ENOENT, begins with a struct
+                           fs_lent; behind the record are as many records as are lent. */
 };
 struct fs_lent {
   uint64_t set, changed; /* the members' number for the lender; as from TIMES */
@@ -155,8 +154,9 @@ struct fs_call_list {
 };
 
 /* SETATTR changes attributes: of a file at its home, of others at the primary of their directory.
-   The answer is the new record; for an unpublished file it is empty. ENOENT and EREMCHG as for
-   LOOKUP; EINVAL: the record has another type; EDQUOT. */
+   The answer is the new record; for a removed file it is empty. Without flags, the home publishes
+   the file as it is. ENOENT and EREMCHG as for LOOKUP; EINVAL: the record has another
+   type; EDQUOT. */
 enum fs_set { FS_SET_MODE = 1, FS_SET_TIMES = 2, FS_SET_SIZE = 4, FS_SET_ALL = 7 };
 struct fs_call_setattr {
   uint64_t dir; /* the directory of the record */
@@ -319,10 +319,8 @@ struct fs_call_offer {
    record. ENOENT; EAGAIN: another call has locked the record. */
 struct fs_call_take {
   uint64_t dir;
-  uint64_t to;     /* the other directory; its primary asks */
-  uint64_t call;   /* the rename */
-  uint32_t caller; /* rank of the client that renames: a client sees its own files before they are
-                      published */
+  uint64_t to;   /* the other directory; its primary asks */
+  uint64_t call; /* the rename */
 };
 
 /* TAKEN ends a TAKE: the rename has moved the record away. No answer. */

@@ -81,8 +81,8 @@ static bool list_call_ok(const struct fs_names_call *c) {
 
 static bool setattr_ok(const struct fs_names_call *c) {
   const struct fs_call_setattr *s = &c->setattr;
-  if (c->flags == 0 || !fs_mode_ok(s->mode) || !size_ok(s->size) || !size_ok(s->changed)) return false;
-  return s->mtime_ns < FS_NSEC && (!(c->flags & FS_SET_SIZE) || S_ISREG(s->mode));
+  if (!fs_mode_ok(s->mode) || !size_ok(s->size) || !size_ok(s->changed)) return false;
+  return s->mtime_ns < FS_NSEC && (S_ISREG(s->mode) || (c->flags != 0 && !(c->flags & FS_SET_SIZE)));
 }
 
 static bool extend_ok(const struct fs_names_call *c) {
@@ -155,8 +155,7 @@ static bool replica_ok(const struct fs_names_call *c) {
 
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
-    OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_UNPUBLISHED | FS_LOOKUP_BORROW, .tail = name_or_none,
-       .ok = lookup_ok),
+    OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_BORROW, .tail = name_or_none, .ok = lookup_ok),
     OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED_IN, .tail = fs_name_ok,
        .tail2 = fs_target_ok, .ok = create_ok),
     OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),

@@ -69,7 +69,7 @@ static inline uint32_t fs_nl_bit(uint64_t dir) {
 /* ---- records ---- */
 
 enum fs_record_flags {
-  FS_RECORD_PUBLISHED = 1, /* nodes other than home see it */
+  FS_RECORD_PUBLISHED = 1, /* size, times and mode are as last published; else the home knows them */
   FS_RECORD_SHARED = 2,    /* several nodes have segments of the contents */
   FS_RECORD_STAGED_IN =
       4, /* from --stage-in's directory, unchanged; a file's backing file at home is a link to the original */

@@ -37,9 +37,9 @@ static bool slot_is(const struct fs_record *r, uint64_t dir, const char *name, s
   return r->dir == dir && r->name_len == len && memcmp(r + 1, name, len) == 0;
 }
 
-/* Finds the slot of a name, or with len 0 that of a directory. */
-static enum fs_record_answer probe(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
-                                   struct fs_record_slot *out) {
+/* Finds the slot of a name, or with len 0 that of a directory. Sets *number to the slot's + 1. */
+static enum fs_record_answer probe_slot(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
+                                        struct fs_record_slot *out, uint32_t *number) {
   uint64_t level = atomic_load_explicit(&v->head->level, memory_order_relaxed), hash = fs_record_hash(dir, name, len);
   if (level < FS_RECORD_LEVEL_FIRST || level > FS_RECORD_LEVEL_LAST) return FS_RECORD_ASK;
   const _Atomic uint64_t *index = (const void *)(v->base + fs_record_index_at(level));
@@ -49,9 +49,16 @@ static enum fs_record_answer probe(const struct fs_record_view *v, uint64_t dir,
     if (e >> 32 != hash >> 32) continue;
     if ((uint32_t)e == 0 || (uint32_t)e > v->head->slots) return FS_RECORD_ASK;
     slot_copy(v, (uint32_t)e - 1, out);
+    *number = (uint32_t)e;
     if (slot_is((const struct fs_record *)out, dir, name, len)) return FS_RECORD_FOUND;
   }
   return FS_RECORD_ASK;
+}
+
+static enum fs_record_answer probe(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
+                                   struct fs_record_slot *out) {
+  uint32_t number;
+  return probe_slot(v, dir, name, len, out, &number);
 }
 
 static bool probe_times(const struct fs_record_view *v, uint64_t dir, struct fs_dir_times *t) {
@@ -117,4 +124,24 @@ bool fs_record_view_times(const struct fs_record_view *v, uint64_t now, uint64_t
     if (same(v, seq)) return known;
   }
   return false;
+}
+
+uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name, size_t len) {
+  struct fs_record_slot s;
+  uint64_t seq;
+  uint32_t number;
+  if (!certain(v, now) || len == 0 || len > FS_RECORD_TEXT || !begin(v, &seq)) return 0;
+  bool found = probe_slot(v, dir, name, len, &s, &number) == FS_RECORD_FOUND;
+  return found && same(v, seq) ? number : 0;
+}
+
+uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
+                                    uint64_t id) {
+  struct fs_record_slot s;
+  const struct fs_record *r = (const struct fs_record *)&s;
+  uint64_t seq;
+  if (slot == 0 || !certain(v, now) || slot > v->head->slots || !begin(v, &seq)) return 0;
+  slot_copy(v, slot - 1, &s);
+  bool is = r->id == id && r->dir == dir && r->name_len > 0 && !(r->flags & FS_RECORD_PUBLISHED);
+  return is && same(v, seq) ? r->mode : 0;
 }

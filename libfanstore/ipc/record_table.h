@@ -72,6 +72,12 @@ fs_err fs_record_view_init(struct fs_record_view *v, const void *base, uint64_t 
    whether the record is visible to its node. */
 enum fs_record_answer fs_record_view_find(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name,
                                           size_t len, struct fs_record_slot *out);
+/* Returns the number of the slot of a name + 1, or 0. */
+uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name, size_t len);
+/* Returns the mode of the record with this id in this directory if the slot has it and it was not
+   published, else 0. */
+uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
+                                    uint64_t id);
 /* Sets what TIMES would answer. Returns false if the daemon must be asked. */
 bool fs_record_view_times(const struct fs_record_view *v, uint64_t now, uint64_t dir, struct fs_dir_times *t);
 

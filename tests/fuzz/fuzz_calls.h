@@ -154,7 +154,7 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     c->offer.segment = number & 1 ? id2 : 0;
     break;
   case FS_NAMES_TAKE:
-    c->take = (struct fs_call_take){.to = to, .call = id, .caller = (uint32_t)number};
+    c->take = (struct fs_call_take){.to = to, .call = id};
     break;
   case FS_NAMES_TAKEN:
     c->taken = (struct fs_call_taken){.to = to, .call = id2};

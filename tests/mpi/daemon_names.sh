@@ -13,7 +13,7 @@ ids_of() { ask "$1" "list $2" | tr ' ' '\n' | grep -c '^f[0-9]'; }
 start_daemons 3 --deadline 2000
 id=$(ask 0 'create 1 log' | cut -d' ' -f2)
 [ "$id" -gt 0 ] || fail "no id: $id"
-equal "another node, before it is published" ENOENT "$(ask 1 'lookup 1 log')"
+equal "another node, before it is published" "ok $id log 0" "$(ask 1 'lookup 1 log')"
 equal "its own node" "ok $id log 0" "$(ask 0 'lookup 1 log')"
 equal "the name is taken" "EEXIST $id log 0" "$(ask 2 'create 1 log')"
 equal "published" "ok $id log 123" "$(ask 0 "publish 1 $id 123")"

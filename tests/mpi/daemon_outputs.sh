@@ -35,7 +35,7 @@ sees() { [ "$(ask 1 "$1")" = "$2" ]; }
 gone() { [ ! -e "$(backing_of "$1")" ]; }
 
 id=$(ask 0 'create 1 checkpoint' | cut -d' ' -f2)
-equal "not there for others" ENOENT "$(ask 1 'lookup 1 checkpoint')"
+equal "there for others" "ok $id checkpoint 0" "$(ask 1 'lookup 1 checkpoint')"
 head -c 3000000 /dev/urandom >"$(backing_of "$id")"
 say "published by its close alone"
 wait_until 5 sees 'lookup 1 checkpoint' "ok $id checkpoint 3000000"

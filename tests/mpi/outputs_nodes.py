@@ -66,7 +66,8 @@ def tell(line):
 assert writer.stdout.readline() == "ready\n"
 tell("one")
 equal("on its own node", "one", on(0, "print(open(work + '/log').read())"))
-equal("elsewhere, not published", "False False", on(last, "print(os.path.exists(work + '/log'), 'log' in os.listdir(work))"))
+LOOK = "print(os.path.exists(work + '/log'), 'log' in os.listdir(work), os.stat(work + '/log').st_size, open(work + '/log').read())"
+equal("elsewhere, neither closed nor synced", "True True 4 one", on(last, LOOK))
 tell("sync")
 equal("after fsync", "one", on(last, "print(open(work + '/log').read())"))
 follower = start(last, """
@@ -361,7 +362,7 @@ for a in appenders:
 equal("lines", str(50 * writers), on(last, "print(len(set(open(work + '/lines').read().splitlines())))"))
 step("a file of another node is written, appended, cut")
 
-# Who writes finds a file that is not published yet; there are no locks between nodes.
+# Others find a file that is open for writing; there are no locks between nodes.
 keeper = start(0, """
     fd = os.open(work + '/kept', os.O_CREAT | os.O_RDWR)
     print('ready', flush=True)
@@ -370,7 +371,7 @@ keeper = start(0, """
 assert keeper.stdout.readline() == "ready\n"
 on(last, """
     import errno, fcntl
-    assert not os.path.exists(work + '/kept')
+    assert os.path.getsize(work + '/kept') == 0
     os.close(os.open(work + '/kept', os.O_RDWR))
     fd = os.open(work + '/kept', os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.write(fd, b'xyz')
@@ -392,7 +393,7 @@ keeper.stdin.write("go\n")
 finish(keeper)
 for node in range(nodes):
     equal("kept", "xyz", on(node, "print(open(work + '/kept').read())"))
-step("opened for writing before it is published")
+step("opened for writing while its maker has it open")
 
 # Bytes that a writer overwrites in its segment are seen by those who have read what was there, at their next open or fstat.
 TURNS = """

@@ -21,7 +21,7 @@ static struct stat backing_stat(uint64_t id) {
   assert_int_equal(fstat(fd, &st), 0);
   return st;
 }
-/* A file of 1000 bytes, unpublished, with 100 bytes at 2000 in a segment. */
+/* A file of 1000 bytes, which has no name yet, with 100 bytes at 2000 in a segment. */
 static void make(uint64_t id) {
   static const char bytes[1000];
   FS_AUTO_CLOSE int fd = backing(id);
@@ -125,6 +125,7 @@ static void test_publication(void **state) {
   (void)state;
   make(OURS);
   fs_backing_find(d, OURS)->mode = S_IFREG | 0600; /* it was published before */
+  fs_backing_find(d, OURS)->creating = false;
   cut(OURS, 1, 500);
   run();
   assert_int_equal(said.answers, 0);

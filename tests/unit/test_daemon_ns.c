@@ -45,9 +45,6 @@ static void row_remove(struct row *r) {
   r->there = false;
   if (removals < ROWS) gone[removals++] = *r;
 }
-static bool row_visible(const struct row *r, uint32_t from) {
-  return r && (r->published || r->home == from || !S_ISREG(r->mode));
-}
 
 /* Is the directory `dir` that of id, or below it? */
 static bool is_below(uint64_t dir, uint64_t id) {
@@ -109,7 +106,7 @@ static void do_create(struct call *c, uint32_t rank, uint64_t dir, const char *n
 static void do_lookup(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
   struct row *r = row_find(dir, name);
   run(c, rank, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, name, "");
-  assert_int_equal(c->err, row_visible(r, rank) ? 0 : -ENOENT);
+  assert_int_equal(c->err, r ? 0 : -ENOENT);
   if (c->err == 0) assert_true(call_record(c)->id == r->id && call_record(c)->mode == r->mode);
 }
 
@@ -128,10 +125,8 @@ static void do_remove(struct call *c, uint32_t rank, uint64_t dir, const char *n
   bool directory = random_below(2);
   struct fs_names_call h = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[rank])}};
   h.flags = directory ? FS_REMOVE_DIRECTORY : 0;
-  /* Of a home that is gone it can be removed, as soon as that is known. */
-  if (r && !row_visible(r, rank) && (world.dead[r->home] || (may_kill && r->home == killed))) return;
   run(c, rank, h, name, "");
-  fs_err err = !row_visible(r, rank)               ? -ENOENT
+  fs_err err = !r                                  ? -ENOENT
                : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
                : !directory && S_ISDIR(r->mode)    ? -EISDIR
                : directory && row_count(r->id) > 0 ? -ENOTEMPTY
@@ -147,7 +142,7 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   struct fs_names_call h = {.op = FS_NAMES_RENAME, .rename = {.dir = dir, .to = to, .call = fs_ns_id(world.ns[rank])}};
   if (random_below(4) == 0) h.flags = FS_RENAME_NOREPLACE;
   run(c, rank, h, name, name2);
-  fs_err err = !row_visible(r, rank)                        ? -ENOENT
+  fs_err err = !r                                           ? -ENOENT
                : t && h.flags                               ? -EEXIST
                : r == t                                     ? 0
                : S_ISDIR(r->mode) && is_below(to, r->id)    ? -EINVAL
@@ -165,7 +160,7 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
 
 static void do_list(struct call *c, uint32_t rank, uint64_t dir) {
   unsigned expected = 0, found = 0;
-  for (unsigned i = 0; i < ROWS; i++) expected += table[i].there && table[i].dir == dir && row_visible(&table[i], rank);
+  for (unsigned i = 0; i < ROWS; i++) expected += table[i].there && table[i].dir == dir;
   uint64_t seq = 0;
   do {
     const struct fs_record *rec;
@@ -181,7 +176,7 @@ static void do_list(struct call *c, uint32_t rank, uint64_t dir) {
       seq = rec->seq;
       memcpy(name, fs_record_name(rec), rec->name_len);
       struct row *r = row_find(dir, name);
-      assert_true(row_visible(r, rank) && r->id == rec->id);
+      assert_true(r && r->id == rec->id);
       found++;
     }
   } while (c->n > 0);

@@ -370,7 +370,7 @@ static void test_taken_late(void **state) {
       .op = FS_NAMES_TAKEN,
       .flags = FS_TAKEN_KEEP,
       .taken = {.dir = made.create.dir, .to = to, .id = made.create.id, .call = take.take.call}};
-  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .flags = FS_LOOKUP_UNPUBLISHED, .lookup.dir = made.create.dir};
+  struct fs_names_call look = {.op = FS_NAMES_LOOKUP, .lookup.dir = made.create.dir};
   struct fs_names_call calls[] = {take, taken, take, taken};
   calls[2].take.call = fs_ns_id(world.ns[2]); /* another rename, after the first was given up, */
   calls[3].flags = 0;                         /* of which something is heard still */

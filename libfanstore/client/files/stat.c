@@ -39,6 +39,7 @@ fs_err fs_file_stat_now(uint32_t mount, uint32_t entry, struct stat *st) {
 fs_err fs_found_stat(const struct fs_found *f, struct stat *st) {
   if (FS_LIKELY(f->out.id == 0)) return fs_file_stat_now(f->mount, f->entry, st);
   struct fs_record now = f->out;
+  fs_output_record_size(&now);
   fs_output_record_times(&now);
   fs_output_record_stat(f->mount, &now, st);
   fs_count(FS_C_STATS, 1);

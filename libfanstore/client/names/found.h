@@ -40,7 +40,7 @@ struct fs_found {
 #define FS_REAL_LINKS 2u /* follow the real file system's symlinks too, after an ENOENT */
 #define FS_AS_IS 4u      /* do not follow a final symlink before slashes either */
 #define FS_MAKE 16u      /* do not ask the outputs for the last component: making it finds it */
-#define FS_WRITES 64u    /* it is opened for writing: find unpublished outputs too */
+#define FS_WRITES 64u    /* it is opened for writing */
 #define FS_LOOK 32u      /* only the attributes are wanted */
 #define FS_CHANGES 128u  /* it is to be changed: make a file of --stage-in this job's */
 #define FS_EMPTIES 256u  /* with FS_CHANGES: its bytes are not wanted */

@@ -35,26 +35,20 @@ bool fs_output_maybe(const struct fs_node *node, uint64_t dir) {
   return atomic_load_explicit(&node->ctl->outputs[bit / 64], memory_order_acquire) >> bit % 64 & 1;
 }
 
-/* Looks a name up in the records that the daemon shares. A file that was not published is only seen
-   on its home, or by whoever is going to write it. */
-static enum fs_record_answer shared_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags,
-                                            struct fs_answer *a, const struct fs_record **r) {
+/* Looks a name up in the records that the daemon shares. */
+static enum fs_record_answer shared_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a,
+                                            const struct fs_record **r) {
   const struct fs_node *node = fs_names_node();
   struct fs_record_slot *slot = (struct fs_record_slot *)a->body;
   if (node == NULL) return FS_RECORD_ASK;
-  uint64_t now = fs_clock_ns(CLOCK_MONOTONIC_COARSE);
-  enum fs_record_answer found = fs_record_view_find(&node->records, now, dir, name, len, slot);
-  if (found != FS_RECORD_FOUND) return found;
   *r = (const struct fs_record *)slot;
-  bool seen = ((*r)->flags & FS_RECORD_PUBLISHED) || !S_ISREG((*r)->mode) || (*r)->home == fs_names_rank(node);
-  return seen || (flags & FS_LOOKUP_UNPUBLISHED) ? FS_RECORD_FOUND : FS_RECORD_ABSENT;
+  return fs_record_view_find(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len, slot);
 }
 
-fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, uint32_t flags, struct fs_answer *a,
-                         const struct fs_record **r) {
-  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .flags = flags, .tail_len = (uint16_t)len, .lookup.dir = dir};
+fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
+  struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .tail_len = (uint16_t)len, .lookup.dir = dir};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
-  enum fs_record_answer known = shared_look_up(dir, name, len, flags, a, r);
+  enum fs_record_answer known = shared_look_up(dir, name, len, a, r);
   if (known != FS_RECORD_ASK) return known == FS_RECORD_FOUND ? 0 : -ENOENT;
   fs_err err = fs_names_ask(&c, name, "", a, r);
   return err == 0 && !*r ? -EIO : err;
@@ -348,7 +342,7 @@ fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
 fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_output_look_up(dir, f->name, f->name_len, made ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
+  fs_err err = fs_output_look_up(dir, f->name, f->name_len, &a, &r);
   if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
   return err == 0 ? -EACCES : err;
 }

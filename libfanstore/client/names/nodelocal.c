@@ -102,11 +102,11 @@ static fs_err make_directory(const struct fs_node *node, uint64_t id, uint32_t f
   return err == -EEXIST ? 0 : err;
 }
 
-/* Returns 0 if there is an output of that name, also one that is not published yet, or -ENOENT. */
+/* Returns 0 if there is an output of that name, or -ENOENT. */
 static fs_err find_output(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
   struct fs_answer a;
   const struct fs_record *r;
-  return fs_output_maybe(node, dir) ? fs_output_look_up(dir, name, len, FS_LOOKUP_UNPUBLISHED, &a, &r) : -ENOENT;
+  return fs_output_maybe(node, dir) ? fs_output_look_up(dir, name, len, &a, &r) : -ENOENT;
 }
 
 fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]) {
@@ -229,7 +229,7 @@ fs_err fs_nl_check_empty(const struct fs_found *f, uint64_t *id) {
   *id = 0;
   if (dir == 0 || !fs_output_maybe(node, dir)) return 0;
   /* The removal finds that out. */
-  if (fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r) != 0) return 0;
+  if (fs_output_look_up(dir, f->name, f->name_len, &a, &r) != 0) return 0;
   if (!S_ISDIR(r->mode) || !marked(node, r->id)) return 0;
   *id = r->id;
   return has_names(node, r->id) ? -ENOTEMPTY : 0;
@@ -242,7 +242,7 @@ fs_err fs_nl_check_replaced(const struct fs_found *from, const struct fs_found *
   uint64_t dir = node == NULL ? 0 : fs_output_dir_id(from->mount, from->entry), own;
   *id = 0;
   if (flags != 0 || dir == 0 || !fs_output_maybe(node, dir)) return 0;
-  if (fs_output_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return 0;
+  if (fs_output_look_up(dir, from->name, from->name_len, &a, &r) != 0 || !S_ISDIR(r->mode)) return 0;
   own = r->id;
   fs_err err = fs_nl_check_empty(to, id);
   if (*id != own) return err;

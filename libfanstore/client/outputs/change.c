@@ -73,7 +73,7 @@ fs_err fs_output_remove(const struct fs_found *f, bool directory) {
 static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  fs_err err = fs_output_look_up(dir, f->name, f->name_len, &a, &r);
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
 
@@ -82,7 +82,7 @@ static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
 static fs_err check_moved(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_caller_is_root() ? -ENOENT : fs_output_look_up(dir, f->name, f->name_len, 0, &a, &r);
+  fs_err err = fs_caller_is_root() ? -ENOENT : fs_output_look_up(dir, f->name, f->name_len, &a, &r);
   if (err != 0) return 0; /* the rename finds that out */
   return S_ISDIR(r->mode) && !(r->mode & S_IWUSR) ? -EACCES : 0;
 }
@@ -92,7 +92,7 @@ static bool is_above(const struct fs_found *from, uint64_t dir, const struct fs_
   struct fs_answer a;
   const struct fs_record *r;
   uint32_t at = to->entry;
-  if (fs_output_look_up(dir, from->name, from->name_len, 0, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
+  if (fs_output_look_up(dir, from->name, from->name_len, &a, &r) != 0 || !S_ISDIR(r->mode)) return false;
   for (unsigned depth = 0; fs_is_output(at) && depth < PATH_MAX; depth++) {
     if (fs_output_dir_id(to->mount, at) == r->id) return true;
     at = fs_output_up(to->mount, at);

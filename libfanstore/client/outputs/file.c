@@ -21,15 +21,17 @@
 static struct {
   _Atomic uint64_t dir, id; /* dir 0: not known */
   _Atomic int32_t process;  /* the process that opened it: a child has a copy */
+  _Atomic uint32_t slot;    /* of the new file's record in shared memory; 0: none */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
 
-static void note(int fd, uint64_t dir, uint64_t id) {
+static void note(int fd, uint64_t dir, uint64_t id, uint32_t slot) {
   if (fd < 0 || (uint32_t)fd >= FS_FD_MAX || fs_vfork_depth > 0) return;
   atomic_store_explicit(&noted[fd].dir, dir, memory_order_relaxed);
   atomic_store_explicit(&noted[fd].id, id, memory_order_relaxed);
   atomic_store_explicit(&noted[fd].process, fs_self_process(), memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].slot, slot, memory_order_relaxed);
   fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
@@ -64,7 +66,8 @@ void fs_output_copied(int fd, int copy) {
   if (fs_output_staged_in(e)) note_staged(copy);
   if (!fs_output_tracked(e)) return;
   note(copy, atomic_load_explicit(&noted[fd].dir, memory_order_relaxed),
-       atomic_load_explicit(&noted[fd].id, memory_order_relaxed));
+       atomic_load_explicit(&noted[fd].id, memory_order_relaxed),
+       atomic_load_explicit(&noted[fd].slot, memory_order_relaxed));
 }
 
 /* ---- publishing ---- */
@@ -87,11 +90,26 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool sy
   return err == -ENOENT ? 0 : err;
 }
 
+/*
+ * Returns whether close may leave a new file to the daemon. As long as its record is not published,
+ * other nodes ask this one for its size and times, so nobody sees old ones. They do not ask for the
+ * mode. The daemon hears of the
+ * kernel's close and publishes it. With replicas, close waits for them.
+ */
+static bool is_left(int fd, uint64_t dir, uint64_t id, uint32_t mode) {
+  uint32_t slot = atomic_load_explicit(&noted[fd].slot, memory_order_relaxed);
+  if (atomic_load(&fs_output_maps) > 0) return false; /* the kernel's close may be that of a mapping */
+  const struct fs_node *node = slot == 0 ? NULL : fs_names_node();
+  return node && !(node->ctl->flags & FS_CTL_REPLICAS) &&
+         fs_record_view_unpublished(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, dir, id) == mode;
+}
+
 static fs_err publish_until(int fd, bool synced, uint64_t end) {
   struct stat st;
   if (!fs_output_tracked(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+  if (!synced && is_left(fd, dir, id, st.st_mode)) return 0;
   fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
@@ -144,7 +162,7 @@ fs_err fs_output_real_was_set(int fd, const struct fs_found *f) {
 static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
   struct stat st;
   uint64_t dir = r->dir;
-  if (!(r->flags & FS_RECORD_PUBLISHED) || fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
+  if (fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
   return publish(&dir, r->id, &st, false);
 }
 
@@ -188,13 +206,22 @@ void fs_output_leave(void) {
   if (atomic_load(&fs_output_maps) > 0) (void)fs_output_map_sync(NULL, UINTPTR_MAX, true);
 }
 
+/* Tells the daemon that the file is open for writing, so that it publishes the file once a second. */
+static void tell_open(uint64_t id) {
+  const struct fs_names_call c = {.op = FS_NAMES_SYNC, .flags = FS_SYNC_LOOK, .sync.id = id};
+  char body[sizeof(struct fs_forwarded)];
+  size_t n;
+  (void)fs_names_call(&c, "", "", body, sizeof(body), &n);
+}
+
 /* If a file was emptied through a descriptor that only reads, the daemon sees no close of it, so it
    is told at once. An error is left to close. */
 void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
+  if (writes) tell_open(r->id);
   if (writes || cut)
-    note(fd, r->dir, r->id);
+    note(fd, r->dir, r->id, 0);
   else if (r->flags & FS_RECORD_STAGED_IN)
     note_staged(fd);
   if (cut && !writes) (void)publish_record(r, fd, "");
@@ -223,6 +250,14 @@ static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mo
   return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
 }
 
+/* The kernel tells the daemon of the close only of what was open for writing. */
+static uint32_t new_slot(const struct fs_names_call *c, const struct fs_found *f) {
+  const struct fs_node *node = fs_names_node();
+  return node == NULL ? 0
+                      : fs_record_view_slot(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), c->create.dir, f->name,
+                                            f->name_len);
+}
+
 fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   char path[PATH_MAX];
   struct stat st;
@@ -244,7 +279,7 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == -EEXIST && r != NULL && r->id == c.create.id)
     err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.create.dir, c.create.id); /* also if it is only read: it has to become visible */
+    note(fd, c.create.dir, c.create.id, flags & O_ACCMODE ? new_slot(&c, f) : 0);
     return fd;
   }
   fs_sys_close(fd);

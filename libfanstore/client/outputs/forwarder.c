@@ -63,7 +63,6 @@ static int64_t number_of(const struct fs_forwarded *of) {
   const struct fs_record *r;
   struct fs_record known = {.id = of->file, .dir = of->dir, .mode = S_IFREG | 0600};
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP,
-                            .flags = FS_LOOKUP_UNPUBLISHED,
                             .lookup = {.id = of->file, .dir = of->dir != 0 ? of->dir : of->file}};
   fs_err err = fs_output_ask_id(&c, &a, &r);
   if (err == 0 && r == NULL) err = -EIO;

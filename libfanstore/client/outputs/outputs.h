@@ -28,6 +28,8 @@ fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st);
 fs_err fs_output_changed_at(uint64_t dir, uint64_t *changed);
 /* Adds the times to an output directory's record, unless the answer had them. */
 void fs_output_record_times(struct fs_record *r);
+/* Asks the home for the attributes of a file that was not published yet. */
+void fs_output_record_size(struct fs_record *r);
 /* Adds the times of the outputs to those that the index has for a dataset's directory. */
 void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
 

@@ -12,6 +12,15 @@ static nlink_t record_links(const struct fs_record *r) {
   return 2 + (r->flags & FS_RECORD_TIMED ? (nlink_t)r->size : 0);
 }
 
+/* If the home does not answer, nobody knows more than the record. */
+void fs_output_record_size(struct fs_record *r) {
+  struct fs_answer a;
+  const struct fs_record *now;
+  struct fs_names_call c = {.op = FS_NAMES_SETATTR, .setattr = {.dir = r->dir, .id = r->id, .mode = S_IFREG}};
+  if (!S_ISREG(r->mode) || (r->flags & FS_RECORD_PUBLISHED)) return;
+  if (fs_output_ask_id(&c, &a, &now) == 0 && now != NULL && now->id == r->id) *r = *now;
+}
+
 void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct stat *st) {
   *st = (struct stat){.st_dev = fs_mount_dev(mount),
                       .st_ino = r->id,

@@ -225,7 +225,7 @@ static int step_output(struct walk *w, const char *name, size_t len) {
     return 0;
   }
   uint64_t tree = fs_output_tree(node);
-  fs_err err = fs_output_look_up(dir, name, len, last && (w->flags & FS_WRITES) ? FS_LOOKUP_UNPUBLISHED : 0, &a, &r);
+  fs_err err = fs_output_look_up(dir, name, len, &a, &r);
   if (err != 0) return err == -ENOENT ? 1 : err;
   err = step_record(w, r);
   if (err != 0 || !S_ISDIR(r->mode)) return err;

@@ -40,10 +40,6 @@ void fs_done_note(struct fs_ns *ns, uint64_t id) {
   d->at = (d->at + 1) % FS_DONE_CALLS;
 }
 
-bool fs_exec_visible(const struct fs_record *r, uint32_t from) {
-  return (r->flags & FS_RECORD_PUBLISHED) || r->home == from || !S_ISREG(r->mode);
-}
-
 const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c) {
   return fs_names_find(ns->names, dir, fs_call_tail(c), c->tail_len);
 }
@@ -117,14 +113,13 @@ static void fs_exec_found(struct fs_ns *ns, size_t *at, const struct fs_record *
 static void fs_exec_lookup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r =
       c->tail_len > 0 ? fs_exec_find(ns, c->lookup.dir, c) : fs_names_find_id(ns->names, c->lookup.dir, c->lookup.id);
-  bool found = r && (fs_exec_visible(r, a.from) || (c->flags & FS_LOOKUP_UNPUBLISHED));
   size_t room = c->flags & FS_LOOKUP_BORROW ? sizeof(struct fs_lent) : 0, at = room;
-  if (found) fs_exec_found(ns, &at, r);
+  if (r) fs_exec_found(ns, &at, r);
   if (room > 0)
-    fs_lend_answer(ns, a, c->lookup.dir, at - room, found ? r->seq : 0);
-  else if (found)
+    fs_lend_answer(ns, a, c->lookup.dir, at - room, r ? r->seq : 0);
+  else if (r)
     fs_ns_answer(ns, a, 0, ns->body, at);
-  else if (r || c->tail_len > 0)
+  else if (c->tail_len > 0)
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   else
     fs_exec_absent(ns, a, c->lookup.dir, c->lookup.id);
@@ -149,7 +144,6 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
   const struct fs_record *r;
   while ((r = fs_names_after(ns->names, c->list.dir, seq)) != NULL) {
     seq = r->seq;
-    if (!fs_exec_visible(r, a.from)) continue;
     if (!fs_answer_put(ns, &at, r)) break;
   }
   fs_ns_answer(ns, a, 0, ns->body, at);
@@ -242,9 +236,7 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   now.ctime = c->publish.ctime != 0 ? (int64_t)(c->publish.ctime / 1000000000u) : c->publish.mtime;
   now.ctime_ns = c->publish.ctime != 0 ? (uint32_t)(c->publish.ctime % 1000000000u) : c->publish.mtime_ns;
   now.mode = S_IFREG | (c->publish.mode & 07777);
-  bool appears = !(old->flags & FS_RECORD_PUBLISHED);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
-  if (err == 0 && appears) fs_changed_now(ns, c->publish.dir); /* other nodes see it from now on */
   fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
 }
 
@@ -347,22 +339,16 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   return commit;
 }
 
-/* Returns true if `from` may remove the record. A file that was never published and whose home
-   has gone is visible to nobody, but anybody may remove it. */
-static bool fs_exec_removable(const struct fs_ns *ns, const struct fs_record *r, uint32_t from) {
-  return fs_exec_visible(r, from) || !fs_member(&ns->members, r->home);
-}
-
 static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_exec_find(ns, c->remove.dir, c);
   bool directory = c->flags & FS_REMOVE_DIRECTORY;
   int done = fs_done_already(ns, c->remove.call);
-  fs_err err = done != 0                                 ? done
-               : !r || !fs_exec_removable(ns, r, a.from) ? -ENOENT
-               : fs_locked(ns, r->dir, r->id)            ? -EAGAIN
-               : directory && !S_ISDIR(r->mode)          ? -ENOTDIR
-               : !directory && S_ISDIR(r->mode)          ? -EISDIR
-                                                         : 0;
+  fs_err err = done != 0                        ? done
+               : !r                             ? -ENOENT
+               : fs_locked(ns, r->dir, r->id)   ? -EAGAIN
+               : directory && !S_ISDIR(r->mode) ? -ENOTDIR
+               : !directory && S_ISDIR(r->mode) ? -EISDIR
+                                                : 0;
   if (err != 0)
     fs_ns_answer(ns, a, FS_MIN(err, 0), NULL, 0);
   else if (directory)

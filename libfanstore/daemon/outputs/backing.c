@@ -46,12 +46,14 @@ static struct fs_backing_file *fs_backing_make(struct fs_daemon *d, uint64_t id)
   f = calloc(1, sizeof(*f));
   if (!f) return NULL;
   f->id = id;
+  fs_chain_init(&f->open);
   if (fs_table_add(&s->files, &f->by_id, id) && s->scan_left > 0) s->scan_left = s->files.mask + 1;
   return f;
 }
 
 static void fs_backing_free(struct fs_daemon *d, struct fs_backing_file *f) {
   fs_table_remove(&d->backing_files->files, &f->by_id);
+  fs_chain_drop(&f->open);
   free(f->reported);
   free(f->in);
   fs_copy_forget(d, f);
@@ -97,7 +99,7 @@ void fs_backing_not_created(struct fs_daemon *d, uint64_t id) {
   if (f && !f->reported) fs_backing_free(d, f);
 }
 
-void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there) {
+void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there, bool open) {
   struct fs_backing_file *f = there ? fs_backing_make(d, c->id) : fs_backing_find(d, c->id);
   if (!f) return;
   f->dir = c->dir;
@@ -106,7 +108,8 @@ void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, 
   f->mtime_ns = c->mtime_ns;
   f->mode = S_IFREG | (c->mode & 07777);
   if (f->reported) f->reported->loose = true; /* a mapping changes it without new times */
-  fs_modules_published(d, c->id);
+  f->untold = open;
+  if (!open) fs_modules_published(d, c->id);
 }
 
 void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f) {
@@ -392,6 +395,7 @@ fs_err fs_backing_new(struct fs_daemon *d) {
   fs_chain_init(&s->waiting);
   fs_chain_init(&s->dropping);
   fs_chain_init(&s->leaving);
+  fs_chain_init(&s->open);
   fs_backing_watch(d);
   return fs_maps_new(d);
 }

@@ -49,6 +49,7 @@ struct fs_backing_file {
   bool gone;       /* its bytes are being removed; it cannot be opened any more */
   bool closed;     /* it was closed and has to be published */
   bool publishing; /* this daemon is publishing it */
+  bool untold;     /* what was published last may not have been whole */
   bool creating;   /* its name is being created at the directory's primary */
   bool segment;    /* it is a segment of another file and never has a name */
   bool split;      /* other nodes have or had bytes of it */
@@ -61,6 +62,8 @@ struct fs_backing_file {
   uint64_t adopted;         /* its size when this node became its home */
   struct fs_backing_in *in; /* NULL: it is no link to a staged-in file */
   struct fs_copy *copy;     /* state of its replica (replicas.h); or NULL */
+  struct fs_chain open;     /* link in the list of those that may be open for writing */
+  uint64_t look_at;         /* then: when to look at it again */
 };
 
 #define FS_BACKING_EARLY 256u
@@ -69,6 +72,7 @@ struct fs_backing {
   uint64_t version, published;       /* the last numbers given out */
   struct fs_chain changing, waiting; /* for backing_change.c */
   struct fs_chain dropping, leaving; /* for backing_drop.c */
+  struct fs_chain open;              /* published files that may be open for writing, by look_at */
   int watch;                         /* inotify; -1: none */
   uint64_t look_at;
   uint32_t publishing; /* publications by this daemon under way */
@@ -106,8 +110,9 @@ void fs_backing_unlink(struct fs_daemon *d, uint64_t id);
 /* Returns true if the file was changed so recently that the next change may leave its times as
    they are. */
 bool fs_backing_young(const struct stat *st);
-/* Records what is now published of a file. */
-void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there);
+/* Records what is now published of a file. If `open` is set, nobody has closed or synced it, so it
+   may not be whole, and only other nodes' programs see it. */
+void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there, bool open);
 /* A call to a file's home. f: NULL if nothing is known here of the file. */
 typedef void fs_home_handler(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                              const struct fs_names_call *c);
@@ -226,7 +231,14 @@ void fs_backing_timers(struct fs_daemon *d);
 void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 /* Like fs_backing_publish, if only the extent map has changed and the file may be longer. */
 void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
-/* Like fs_backing_publish, for a published file, and only if it has changed. */
+/* Like fs_backing_publish, for a file that nobody has closed or synced: it gets no replica and is not
+   staged out. */
+void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+/* Says that a program may have the file open for writing. From now on it is published once a second
+   if it has changed, until nobody has. */
+void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f);
+/* Like fs_backing_publish, only if the file has changed. The caller may be about to write it: see
+   fs_backing_is_open. */
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

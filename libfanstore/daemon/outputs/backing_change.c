@@ -149,14 +149,17 @@ static void fs_setting_published(void *ctx, fs_err err, const void *body, size_t
   fs_change_end(ctx, err == -ENOENT ? 0 : err, body, n);
 }
 
-/* Publishes the change. A file that was never published stays unpublished. */
+/* Publishes the change, if the file has a name. What was never published may still be open and not
+   whole. */
 static void fs_setting_publish(struct fs_change *s) {
   struct fs_backing_file *f = fs_backing_find(s->d, s->call.setattr.id);
   if (f && f->reported) f->reported->loose = true;
-  if (f && f->mode != 0 && !f->removed)
-    fs_backing_publish(s->d, f->id, fs_setting_published, s);
-  else
+  if (!f || f->dir == 0 || f->creating || f->removed)
     fs_change_end(s, 0, NULL, 0);
+  else if (f->mode == 0)
+    fs_backing_publish_open(s->d, f->id, fs_setting_published, s);
+  else
+    fs_backing_publish(s->d, f->id, fs_setting_published, s);
 }
 
 static void fs_setting_told(void *ctx, fs_err err, const void *body, size_t n) {
@@ -190,6 +193,11 @@ static void fs_setting_done(struct fs_io *io) {
 void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
   struct fs_change *s = fs_change_new(d, a, c, &d->backing_files->changing);
   if (!s) return;
+  if (c->flags == 0) {
+    if (f) fs_backing_is_open(d, f);
+    fs_backing_publish_open(d, c->setattr.id, fs_setting_published, s);
+    return;
+  }
   if (fs_ns_done_before(d->ns, c->setattr.call)) {
     fs_setting_publish(s);
     return;

@@ -7,12 +7,14 @@
  * the daemon publishes. A close after a publication costs a stat. If the kernel's queue overflows,
  * all files are examined.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "daemon/module.h"
 #include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
@@ -34,6 +36,7 @@ struct fs_publication {
   struct fs_daemon *d;
   struct fs_names_call call; /* PUBLISH */
   uint32_t moves;
+  bool open;  /* nobody has closed or synced the file */
   fs_err why; /* why there is no replica */
   fs_ns_done *done;
   void *ctx;
@@ -67,10 +70,10 @@ static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c
 
 /* Completes a PUBLISH of a file of this node with the backing file's attributes and the
    publication's number. Returns false if there is no backing file; the call's values then count. */
-static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c) {
+static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c, bool open) {
   bool filled = fs_backing_fill(d, &c->publish, &c->flags);
   c->publish.number = ++d->backing_files->published;
-  fs_backing_published(d, &c->publish, filled);
+  fs_backing_published(d, &c->publish, filled, open);
   return filled;
 }
 
@@ -101,7 +104,7 @@ static void fs_publication_answered(void *ctx, fs_err err, const void *body, siz
 
 static void fs_publication_start(struct fs_publication *p) {
   struct fs_daemon *d = p->d;
-  if (p->call.publish.dir == 0 || !fs_backing_publishing(d, &p->call)) {
+  if (p->call.publish.dir == 0 || !fs_backing_publishing(d, &p->call, p->open)) {
     fs_publication_end(p, -ENOENT, NULL, 0);
     return;
   }
@@ -114,17 +117,31 @@ static void fs_publication_replicated(void *ctx, fs_err err) {
   fs_publication_start(p);
 }
 
-static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, fs_ns_done *done, void *ctx) {
+static struct fs_publication *fs_publication_make(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   const struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_publication *p = malloc(sizeof(*p));
   if (!p) {
     done(ctx, -ENOMEM, NULL, 0);
-    return;
+    return NULL;
   }
   *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
   p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .publish = {.id = id, .dir = f ? f->dir : 0}};
+  return p;
+}
+
+static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, fs_ns_done *done, void *ctx) {
+  const struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_publication *p = fs_publication_make(d, id, done, ctx);
+  if (!p) return;
   struct fs_replica_wish wish = {.behind = f && f->publishing, .begin = begin, .end = UINT64_MAX};
   fs_replicate(d, id, wish, fs_publication_replicated, p);
+}
+
+void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_publication *p = fs_publication_make(d, id, done, ctx);
+  if (!p) return;
+  p->open = true;
+  fs_publication_start(p);
 }
 
 void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
@@ -159,15 +176,22 @@ static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_
   return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
 }
 
-/* Publishes a closed file if its record is out of date, or later if much is under way. */
-static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
+/* Publishes a closed file if its record is out of date, or later if much is under way. A file that
+   is still open gets its replica when it is closed or synced. */
+static void fs_watch_look_at(struct fs_daemon *d, struct fs_backing_file *f, bool open) {
   struct fs_backing *s = d->backing_files;
   struct fs_call_publish c = {.id = f->id};
   uint32_t flags;
   struct fs_watched *w;
   f->closed = f->creating; /* again when its name exists */
   if (f->creating || f->removed || f->dir == 0 || !fs_backing_fill(d, &c, &flags)) return;
-  if (fs_watch_same(f, &c)) return;
+  if (fs_watch_same(f, &c)) {
+    if (f->untold && !open) {
+      f->untold = false;
+      fs_modules_published(d, f->id);
+    }
+    return;
+  }
   f->closed = true;
   if (f->publishing) return; /* fs_watch_published looks again */
   if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
@@ -178,18 +202,63 @@ static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
   f->closed = false;
   f->publishing = true;
   s->publishing++;
-  fs_backing_publish(d, f->id, fs_watch_published, w);
+  if (open)
+    fs_backing_publish_open(d, f->id, fs_watch_published, w);
+  else
+    fs_backing_publish(d, f->id, fs_watch_published, w);
+}
+
+static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
+  fs_watch_look_at(d, f, false);
 }
 
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
-  const struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_call_publish c = {.id = id};
   uint32_t flags;
-  bool seen = f && f->mode != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
-  if (seen && !fs_watch_same(f, &c))
+  bool seen = f && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
+  if (f) fs_backing_is_open(d, f);
+  if (seen && f->mode == 0)
+    fs_backing_publish_open(d, id, done, ctx);
+  else if (seen && !fs_watch_same(f, &c))
     fs_backing_publish(d, id, done, ctx);
   else
     done(ctx, 0, NULL, 0);
+}
+
+/* ---- files that are open for writing ---- */
+
+#define FS_OPEN_NS 1000000000ull /* between two looks at a file */
+#define FS_OPEN_LOOKS 32u        /* files in a row */
+
+void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
+  if (!fs_chain_empty(&f->open)) return;
+  f->look_at = d->now + FS_OPEN_NS;
+  fs_chain_push(&d->backing_files->open, &f->open);
+}
+
+/* The kernel refuses a read lease on what somebody has open for writing. */
+static bool fs_backing_written(const struct fs_daemon *d, uint64_t id) {
+  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(d, id, FS_BACKING_READ);
+  return fd >= 0 && fcntl(fd, F_SETLEASE, F_RDLCK) < 0;
+}
+
+/* The list is in the order of look_at. What was never published need not be looked at: other nodes
+   ask for it. */
+static void fs_open_timers(struct fs_daemon *d) {
+  struct fs_backing *s = d->backing_files;
+  for (uint32_t n = 0; n < FS_OPEN_LOOKS && !fs_chain_empty(&s->open); n++) {
+    struct fs_backing_file *f = FS_ITEM(s->open.next, struct fs_backing_file, open);
+    struct fs_call_publish c = {.id = f->id};
+    uint32_t flags;
+    if (d->now < f->look_at) return;
+    fs_chain_drop(&f->open);
+    if (f->removed || f->gone || !fs_backing_fill(d, &c, &flags)) continue;
+    bool same = f->mode == 0 || fs_watch_same(f, &c);
+    if (same && !fs_backing_written(d, f->id)) continue;
+    if (!same) fs_watch_look_at(d, f, true);
+    fs_backing_is_open(d, f);
+  }
 }
 
 void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f) {
@@ -258,6 +327,7 @@ void fs_backing_timers(struct fs_daemon *d) {
   if (d->now < s->look_at) return;
   s->look_at = d->now + FS_WATCH_NS;
   (void)fs_backing_drain(d);
+  fs_open_timers(d);
   if (s->scan_left == 0 && s->scan_again) {
     s->scan_again = false;
     s->scan_left = s->files.mask + 1;
@@ -286,8 +356,11 @@ static fs_err fs_backing_check_publish(const struct fs_daemon *d, const struct f
   return fs_backing_mine(d, c->publish.id) ? fs_client_call_check_name(d, c) : -EINVAL;
 }
 
+/* A program that has synced a file may go on writing, and another one may have it open. */
 static void fs_backing_called(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_client_call *call = ctx;
+  struct fs_backing_file *f = fs_backing_find(call->d, call->publish.call.publish.id);
+  if (f) fs_backing_is_open(call->d, f);
   if (err == 0) fs_left_record(call->d, body, n);
   if (err < 0) fs_backing_not_published(call->d, call->publish.call.publish.id);
   fs_client_call_done(ctx, err == 0 ? call->publish.why : err, body, n);
@@ -298,7 +371,7 @@ static void fs_backing_replicated(void *ctx, fs_err err) {
   struct fs_client_call *call = ctx;
   struct fs_daemon *d = call->d;
   call->publish.why = err;
-  (void)fs_backing_publishing(d, &call->publish.call);
+  (void)fs_backing_publishing(d, &call->publish.call, false);
   fs_ns_call(d->ns, d->now, &call->publish.call, fs_backing_called, call);
 }
 

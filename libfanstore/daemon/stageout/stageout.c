@@ -150,7 +150,7 @@ static bool fs_stageout_ask(struct fs_stageout *o, struct fs_stageout_file *f) {
   struct fs_names_call *c = (void *)body;
   const char *slash = f->staged.path ? strrchr(f->staged.path, '/') : NULL, *name = slash ? slash + 1 : f->staged.path;
   if (!f->removed || !name || f->gone || o->ending || f->output.dir == 0) return false;
-  *c = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .flags = FS_LOOKUP_UNPUBLISHED, .lookup.dir = f->output.dir};
+  *c = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = f->output.dir};
   (void)fs_call_put(c, name, strlen(name), NULL, 0);
   fs_chain_drop(&f->chain);
   f->asking = true;

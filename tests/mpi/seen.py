@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files that are open for writing, as other nodes see them: seen.py MOUNT NODES. No call publishes them: they are not closed and not
+synced. Their size and bytes are at most two seconds old, whoever has them open, and a file that does not change costs nothing."""
+import os, subprocess, sys, time
+
+mount, nodes = sys.argv[1], int(sys.argv[2])
+last = nodes - 1
+LATE = 2.5  # s; the machine may be busy
+work = os.path.join(mount, "seen")
+os.mkdir(work)
+
+
+def on(node, code, *args):
+    env = dict(os.environ, FANSTORE_NODE=str(node))
+    p = subprocess.Popen([sys.executable, "-c", "import os, sys, time\nwork = sys.argv[1]\n" + code, work, *args], env=env, text=True,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return p
+
+
+WRITER = """
+f = open(work + '/' + sys.argv[2], sys.argv[3])
+if len(sys.argv) > 4 and os.fork() > 0: os._exit(0)  # the child has it then
+for line in sys.stdin:
+    f.write(line), f.flush()
+    print('done', flush=True)
+"""
+READER = """
+for line in sys.stdin:
+    name = work + '/' + line.strip()
+    try: print(os.stat(name).st_size, len(open(name).read()), line.strip() in os.listdir(work), flush=True)
+    except FileNotFoundError: print('no', flush=True)
+"""
+readers = [on(n, READER) for n in range(nodes)]
+
+
+def look(node, name):
+    r = readers[node]
+    r.stdin.write(name + "\n"), r.stdin.flush()
+    return r.stdout.readline().strip()
+
+
+def tell(w, text):
+    w.stdin.write(text + "\n"), w.stdin.flush()
+    assert w.stdout.readline() == "done\n"
+
+
+def seen_by_all(name, size):
+    """Returns how long the last node took."""
+    began = time.monotonic()
+    for node in range(nodes):
+        while look(node, name) != f"{size} {size} True":
+            assert time.monotonic() - began < LATE, f"{name}: node {node} sees {look(node, name)} instead of {size}"
+            time.sleep(0.02)
+    return time.monotonic() - began
+
+
+longest = 0
+for mode, forks in (("w", []), ("a", []), ("a", ["fork"])):  # made; made before; written by a child of who opened it
+    writer = on(0, WRITER, "log", mode, *forks)
+    at = 0 if mode == "w" else os.stat(work + "/log").st_size
+    if mode == "w":
+        while look(0, "log") == "no":
+            time.sleep(0.01)
+        assert look(last, "log") == "0 0 True", look(last, "log")
+    for i in range(4):
+        tell(writer, "x" * 9)
+        at += 10
+        longest = max(longest, seen_by_all("log", at))
+        time.sleep(0.1 * i)  # so that it is written at other times of the second, too
+    writer.stdin.close()
+    writer.wait()
+    assert look(last, "log") == f"{at} {at} True"
+print(f"ok - seen while it is written: {longest:.1f} s at the latest")
+
+# Writers that end without a close: the bytes are there.
+writer = on(0, WRITER, "killed", "w")
+tell(writer, "y" * 99)
+writer.kill(), writer.wait()
+assert look(last, "killed") == "100 100 True"
+print("ok - a writer that is killed")
+
+# Who reads sees what was written before somebody told it to read.
+writer = on(last, WRITER, "other", "w")
+for i in range(1, 100):
+    tell(writer, "z" * 9)
+    if i % 3 == 0:
+        continue
+    size = int(look(0, "other").split()[1])
+    assert size == 10 * i, f"{size} of {10 * i} bytes"
+writer.stdin.close()
+print("ok - readers get all that is written")
