@@ -122,7 +122,6 @@ static void stop(void) {
   free(d->fetcher->peer);
   free(d->fetcher);
   close(d->data[0].fd[0]);
-  if (d->backing_files->watch >= 0) close(d->backing_files->watch); /* the user has 128 of them */
   snprintf(path, sizeof(path), "%s/part-%05d", dir, 0);
   unlink(path);
 }

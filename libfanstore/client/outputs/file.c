@@ -93,12 +93,12 @@ static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool sy
 /*
  * Returns whether close may leave a new file to the daemon. As long as its record is not published,
  * other nodes ask this one for its size and times, so nobody sees old ones. They do not ask for the
- * mode. The daemon hears of the
- * kernel's close and publishes it. With replicas, close waits for them.
+ * mode. The daemon publishes the file when it finds that nobody has it open. With replicas, close
+ * waits for them.
  */
 static bool is_left(int fd, uint64_t dir, uint64_t id, uint32_t mode) {
   uint32_t slot = atomic_load_explicit(&noted[fd].slot, memory_order_relaxed);
-  if (atomic_load(&fs_output_maps) > 0) return false; /* the kernel's close may be that of a mapping */
+  if (atomic_load(&fs_output_maps) > 0) return false; /* a mapping may keep it open */
   const struct fs_node *node = slot == 0 ? NULL : fs_names_node();
   return node && !(node->ctl->flags & FS_CTL_REPLICAS) &&
          fs_record_view_unpublished(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, dir, id) == mode;
@@ -250,7 +250,6 @@ static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mo
   return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
 }
 
-/* The kernel tells the daemon of the close only of what was open for writing. */
 static uint32_t new_slot(const struct fs_names_call *c, const struct fs_found *f) {
   const struct fs_node *node = fs_names_node();
   return node == NULL ? 0
@@ -279,7 +278,7 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == -EEXIST && r != NULL && r->id == c.create.id)
     err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.create.dir, c.create.id, flags & O_ACCMODE ? new_slot(&c, f) : 0);
+    note(fd, c.create.dir, c.create.id, new_slot(&c, f));
     return fd;
   }
   fs_sys_close(fd);

@@ -73,14 +73,13 @@ void fs_backing_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
   if (!f) return;
   f->dir = dir;
   f->creating = true;
-  f->closed = fs_backing_closed_early(d, id);
 }
 
 void fs_backing_created(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   if (!f) return;
   f->creating = false;
-  fs_backing_named(d, f);
+  fs_backing_is_open(d, f);
 }
 
 bool fs_backing_staged_in(struct fs_daemon *d, uint64_t id, uint64_t dir, const struct stat *st) {
@@ -324,7 +323,6 @@ static void fs_home_open(struct fs_daemon *d, struct fs_asked a, struct fs_backi
                          const struct fs_names_call *c) {
   struct fs_opened held;
   (void)f;
-  (void)fs_backing_drain(d);
   fs_err err = fs_backing_open_by(d, a.from, c->open.id, &held);
   fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
 }
@@ -390,13 +388,12 @@ fs_err fs_backing_new(struct fs_daemon *d) {
   struct fs_backing *s = calloc(1, sizeof(*s));
   if (!s) return -ENOMEM;
   d->backing_files = s;
-  s->watch = -1;
   fs_chain_init(&s->changing);
   fs_chain_init(&s->waiting);
   fs_chain_init(&s->dropping);
   fs_chain_init(&s->leaving);
+  fs_chain_init(&s->young);
   fs_chain_init(&s->open);
-  fs_backing_watch(d);
   return fs_maps_new(d);
 }
 

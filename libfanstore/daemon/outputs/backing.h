@@ -66,21 +66,16 @@ struct fs_backing_file {
   uint64_t look_at;         /* then: when to look at it again */
 };
 
-#define FS_BACKING_EARLY 256u
 struct fs_backing {
   struct fs_table files;
   uint64_t version, published;       /* the last numbers given out */
   struct fs_chain changing, waiting; /* for backing_change.c */
   struct fs_chain dropping, leaving; /* for backing_drop.c */
-  struct fs_chain open;              /* published files that may be open for writing, by look_at */
-  int watch;                         /* inotify; -1: none */
-  uint64_t look_at;
-  uint32_t publishing; /* publications by this daemon under way */
-  /* chains that have still to be examined, for closed files or, after lost events, for all files */
+  struct fs_chain young, open;       /* files that may be open for writing, by look_at */
+  uint32_t publishing;               /* publications by this daemon under way */
+  /* chains that have still to be examined, for closed files */
   uint64_t scan_left;
-  bool scan_all, scan_again;
-  uint64_t early[FS_BACKING_EARLY]; /* the last ids that were closed and unknown */
-  uint32_t early_at;
+  bool scan_again;
   struct fs_maps_node *lists; /* state of each rank, for extent_maps.c */
 };
 
@@ -217,14 +212,9 @@ bool fs_backing_cutting(const struct fs_daemon *d, uint64_t id);
 bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- backing_watch.c ---- */
-void fs_backing_watch(struct fs_daemon *d);
 void fs_backing_not_published(struct fs_daemon *d, uint64_t id);
-/* Says that the file's name exists. The file is published if it has been closed since it was
-   created. */
-void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f);
-/* Returns true if the file was closed before this daemon knew it. */
-bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id);
-int fs_backing_drain(struct fs_daemon *d); /* returns how many files were closed */
+/* Looks now at all files that may be open for writing, and publishes those that nobody has open. */
+void fs_backing_look_all(struct fs_daemon *d);
 void fs_backing_timers(struct fs_daemon *d);
 /* Publishes the present state of the backing file, wherever its record is now. done gets the
    record or the error. */

@@ -2,16 +2,17 @@
 /*
  * Publishes this node's files; called in the MPI thread. A client's publication comes through the
  * daemon, which adds the backing file's present attributes and a growing number. If two
- * publications are under way at once, the directory's primary keeps the higher number. If a writer
- * publishes nothing (it was killed, or has no library), the kernel's inotify reports the close and
- * the daemon publishes. A close after a publication costs a stat. If the kernel's queue overflows,
- * all files are examined.
+ * publications are under way at once, the directory's primary keeps the higher number.
+ *
+ * What a client leaves to the daemon, and what a program without the library or a killed one has
+ * written, is found by looking: at each file that may be open for writing, after 20 ms and then once
+ * a second. The kernel's inotify could tell of closes, but then each read and write of a backing file
+ * would take 120 ns longer.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "daemon/module.h"
@@ -23,9 +24,6 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-#define FS_WATCH_NS 1000000ull  /* time between two looks at the inotify queue */
-#define FS_WATCH_BYTES 65536u   /* of the queue in one read */
-#define FS_WATCH_READS 4u       /* most reads in one look */
 #define FS_WATCH_PUBLISHING 64u /* publications by the daemon at once */
 #define FS_WATCH_SCAN 256u      /* files examined in a row */
 #define FS_WATCH_MOVES 16u      /* most renames that a publication follows */
@@ -228,125 +226,80 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
 
 /* ---- files that are open for writing ---- */
 
-#define FS_OPEN_NS 1000000000ull /* between two looks at a file */
-#define FS_OPEN_LOOKS 32u        /* files in a row */
+#define FS_OPEN_YOUNG_NS 20000000ull /* until the first look at a file */
+#define FS_OPEN_NS 1000000000ull     /* between two looks */
+#define FS_OPEN_LOOKS 32u            /* files in a row */
+
+static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct fs_chain *list, uint64_t ns) {
+  if (!fs_chain_empty(&f->open)) return;
+  f->look_at = d->now + ns;
+  fs_chain_push(list, &f->open);
+}
 
 void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
-  if (!fs_chain_empty(&f->open)) return;
-  f->look_at = d->now + FS_OPEN_NS;
-  fs_chain_push(&d->backing_files->open, &f->open);
+  fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
 }
 
-/* The kernel refuses a read lease on what somebody has open for writing. */
+/* The kernel refuses a read lease on what somebody has open for writing. Where there are no leases,
+   a file is taken to be closed. */
 static bool fs_backing_written(const struct fs_daemon *d, uint64_t id) {
   FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(d, id, FS_BACKING_READ);
-  return fd >= 0 && fcntl(fd, F_SETLEASE, F_RDLCK) < 0;
+  return fd >= 0 && fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 }
 
-/* The list is in the order of look_at. What was never published need not be looked at: other nodes
-   ask for it. */
-static void fs_open_timers(struct fs_daemon *d) {
-  struct fs_backing *s = d->backing_files;
-  for (uint32_t n = 0; n < FS_OPEN_LOOKS && !fs_chain_empty(&s->open); n++) {
-    struct fs_backing_file *f = FS_ITEM(s->open.next, struct fs_backing_file, open);
-    struct fs_call_publish c = {.id = f->id};
-    uint32_t flags;
-    if (d->now < f->look_at) return;
-    fs_chain_drop(&f->open);
-    if (f->removed || f->gone || !fs_backing_fill(d, &c, &flags)) continue;
-    bool same = f->mode == 0 || fs_watch_same(f, &c);
-    if (same && !fs_backing_written(d, f->id)) continue;
-    if (!same) fs_watch_look_at(d, f, true);
-    fs_backing_is_open(d, f);
-  }
-}
-
-void fs_backing_named(struct fs_daemon *d, struct fs_backing_file *f) {
-  if (f->closed) fs_watch_look(d, f);
-}
-
-/* If a writer is killed after it has posted its call, the kernel's event may be read before that
-   call. */
-bool fs_backing_closed_early(const struct fs_daemon *d, uint64_t id) {
-  for (uint32_t i = 0; i < FS_BACKING_EARLY; i++) {
-    if (d->backing_files->early[i] == id) return true;
-  }
-  return false;
-}
-
-static void fs_watch_lost(struct fs_backing *s) {
-  s->scan_all = true;
-  s->scan_left = s->files.mask + 1;
-}
-
-static void fs_watch_event(struct fs_daemon *d, const struct inotify_event *e) {
-  uint64_t id;
-  if (e->mask & IN_Q_OVERFLOW) fs_watch_lost(d->backing_files);
-  if (e->len == 0 || fs_unhex(e->name, (uint8_t *)&id, sizeof(id)) < 0) return;
-  id = __builtin_bswap64(id);
-  struct fs_backing *s = d->backing_files;
-  struct fs_backing_file *f = fs_backing_find(d, id);
-  if (!f && FS_OUTPUT_ID_RANK(id) != d->net->rank) return; /* a replica: the daemon wrote it */
-  if (f)
+/* What was never published need not be published while it is open: other nodes ask for it. */
+static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
+  fs_chain_drop(&f->open);
+  if (f->removed || f->gone) return;
+  if (!fs_backing_written(d, f->id)) {
     fs_watch_look(d, f);
-  else
-    s->early[s->early_at++ % FS_BACKING_EARLY] = id;
-  if (!f || f->dir == 0) fs_forwarder_closed(d, id);
-}
-
-int fs_backing_drain(struct fs_daemon *d) {
-  alignas(8) char buf[FS_WATCH_BYTES];
-  int n = 0;
-  for (uint32_t i = 0; i < FS_WATCH_READS && d->backing_files->watch >= 0; i++) {
-    fs_ssize got = fs_sys_read(d->backing_files->watch, buf, sizeof(buf));
-    const struct inotify_event *e;
-    for (fs_ssize at = 0; at < got; at += (fs_ssize)(sizeof(*e) + e->len), n++) {
-      e = (const void *)(buf + at);
-      fs_watch_event(d, e);
-    }
-    if (got < (fs_ssize)sizeof(buf) / 2) break;
+    return;
   }
-  return n;
+  if (f->mode != 0) fs_watch_look_at(d, f, true);
+  fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
 }
 
-/* Goes on with a scan of all files. While a scan is under way, the table may only grow. */
+/* Each list is in the order of look_at. */
+static void fs_open_timers(struct fs_daemon *d, const struct fs_chain *list) {
+  for (uint32_t n = 0; n < FS_OPEN_LOOKS && !fs_chain_empty(list); n++) {
+    struct fs_backing_file *f = FS_ITEM(list->next, struct fs_backing_file, open);
+    if (d->now < f->look_at) return;
+    fs_open_look(d, f);
+  }
+}
+
+void fs_backing_look_all(struct fs_daemon *d) {
+  struct fs_backing *s = d->backing_files;
+  struct fs_chain *lists[] = {&s->young, &s->open};
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) {
+    for (struct fs_chain *l = lists[i]->next, *last = lists[i]->prev, *next; l != lists[i]; l = next) {
+      next = l == last ? lists[i] : l->next;
+      fs_open_look(d, FS_ITEM(l, struct fs_backing_file, open));
+    }
+  }
+}
+
+/* Goes on with a scan for closed files. While a scan is under way, the table may only grow. */
 static void fs_watch_scan(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
   for (uint32_t n = 0; s->scan_left > 0 && n < FS_WATCH_SCAN && s->publishing < FS_WATCH_PUBLISHING; s->scan_left--) {
     for (struct fs_table_link *l = *fs_table_chain(&s->files, s->scan_left - 1), *next; l; l = next, n++) {
       struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
       next = l->next;
-      if (s->scan_all || f->closed) fs_watch_look(d, f);
+      if (f->closed) fs_watch_look(d, f);
     }
   }
-  if (s->scan_left == 0) s->scan_all = false;
 }
 
 void fs_backing_timers(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
-  if (d->now < s->look_at) return;
-  s->look_at = d->now + FS_WATCH_NS;
-  (void)fs_backing_drain(d);
-  fs_open_timers(d);
+  fs_open_timers(d, &s->young);
+  fs_open_timers(d, &s->open);
   if (s->scan_left == 0 && s->scan_again) {
     s->scan_again = false;
     s->scan_left = s->files.mask + 1;
   }
   if (s->scan_left > 0) fs_watch_scan(d);
-}
-
-/* Starts the watch. Without it, a close that no client reports stays unpublished. */
-void fs_backing_watch(struct fs_daemon *d) {
-  char path[PATH_MAX];
-  if (d->cfg->read_only) return;
-  int n = snprintf(path, sizeof(path), "%s/%s", d->backing, FS_OUTPUT_DIR),
-      fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (fd >= 0 && n < (int)sizeof(path) && inotify_add_watch(fd, path, IN_CLOSE_WRITE | IN_ONLYDIR) >= 0) {
-    d->backing_files->watch = fd;
-    return;
-  }
-  fs_say_text(d, "warn", "outputs of killed programs will not be seen by other nodes: inotify: %s", strerror(errno));
-  if (fd >= 0) close(fd);
 }
 
 /* ---- a client's PUBLISH ---- */

@@ -19,7 +19,8 @@
 #include "daemon/outputs/replicate.h"
 #include "util/sys.h"
 
-#define FS_FORWARDER_LOOK_NS 1000000000ull
+#define FS_FORWARDER_PASS_NS 1000000000ull /* what was written is passed on so often, */
+#define FS_FORWARDER_LOOK_NS 50000000ull   /* or at the first look after the last close */
 #define FS_FORWARDER_TELL_NS 10000000000ull
 #define FS_FORWARDER_RANGES 240u
 #define FS_FORWARDERS 4096u /* at once; then ENFILE */
@@ -39,10 +40,10 @@ struct fs_forwarder {
   struct fs_chain chain, waiting;
   struct fs_daemon *d;
   uint64_t id, to, dir;
-  uint64_t sent;         /* append: bytes forwarded so far; else where the segment's bytes begin */
-  uint64_t passes, scan; /* segment: number of passes begun; how far the last one is */
-  uint64_t look_at;
-  struct stat st; /* attributes at the start of the last pass */
+  uint64_t sent;             /* append: bytes forwarded so far; else where the segment's bytes begin */
+  uint64_t passes, scan;     /* segment: number of passes begun; how far the last one is */
+  uint64_t look_at, pass_at; /* when to see whether it is closed; to pass on what was written */
+  struct stat st;            /* attributes at the start of the last pass */
   bool append, closed, busy;
   bool extending;    /* `call` is an EXTEND; else an APPEND */
   uint64_t kept;     /* append: the unpublished bytes begin here */
@@ -92,7 +93,7 @@ static void fs_forwarder_answer(struct fs_forwarder *r, struct fs_forwarder_wait
     return;
   }
   cut.setattr.call = fs_ns_id(r->d->ns);
-  r->busy = true; /* a close that is reported inside this call runs later */
+  r->busy = true; /* what runs inside this call leaves it alone */
   fs_ns_call(r->d->ns, r->d->now, &cut, fs_forwarder_done, w);
   r->busy = false;
 }
@@ -129,7 +130,7 @@ static void fs_forwarder_tell(struct fs_forwarder *r) {
   r->lost = 0;
   r->tell_at = r->d->now + FS_FORWARDER_TELL_NS;
   r->d->forwarders_telling++;
-  r->busy = true; /* a close that is reported inside this call runs later */
+  r->busy = true; /* what runs inside this call leaves it alone */
   fs_path_find(r->d, r->dir, r->to, fs_forwarder_named, l);
   r->busy = false;
 }
@@ -379,6 +380,7 @@ fs_err fs_forwarder_begin(struct fs_daemon *d, const struct fs_names_call *c) {
   if (r->append) r->sent = 0;
   r->scan = r->sent;
   r->look_at = d->now + FS_FORWARDER_LOOK_NS;
+  r->pass_at = d->now + FS_FORWARDER_PASS_NS;
   fs_chain_init(&r->waiting);
   fs_chain_push(d->forwarders, &r->chain);
   d->forwarders_open++;
@@ -416,13 +418,6 @@ void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns
   fs_forwarder_run(r);
 }
 
-void fs_forwarder_closed(struct fs_daemon *d, uint64_t id) {
-  struct fs_forwarder *r = fs_forwarder_find(d, id);
-  if (!r) return;
-  r->closed = true;
-  fs_forwarder_run(r);
-}
-
 bool fs_forwarders_pending(const struct fs_daemon *d) {
   for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
     const struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
@@ -452,8 +447,16 @@ void fs_forwarder_timers(struct fs_daemon *d) {
   while ((r = fs_forwarder_due(d)) != NULL) { /* a run may end any of them: search anew */
     r->look_at = d->now + FS_FORWARDER_LOOK_NS;
     r->closed = r->closed || !fs_forwarder_written(r);
+    if (!r->closed && d->now < r->pass_at) continue;
+    r->pass_at = d->now + FS_FORWARDER_PASS_NS;
     fs_forwarder_run(r);
   }
+}
+
+void fs_forwarders_look_all(struct fs_daemon *d) {
+  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next)
+    FS_ITEM(l, struct fs_forwarder, chain)->look_at = d->now;
+  fs_forwarder_timers(d);
 }
 
 fs_err fs_forwarders_new(struct fs_daemon *d) {

@@ -14,8 +14,8 @@ struct fs_forwarder *fs_forwarder_find(const struct fs_daemon *d, uint64_t id);
 /* Handles FS_NAMES_SYNC: calls done when all earlier writes to the backing file are published,
    or with -EAGAIN if that takes long. */
 void fs_forwarder_sync(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx);
-/* Says that a program has closed the forwarder, as the kernel reports. */
-void fs_forwarder_closed(struct fs_daemon *d, uint64_t id);
+/* Looks now which forwarders programs have closed. */
+void fs_forwarders_look_all(struct fs_daemon *d);
 /* Returns true if writes that programs have finished by a close are still on their way. */
 bool fs_forwarders_pending(const struct fs_daemon *d);
 void fs_forwarder_timers(struct fs_daemon *d);
