@@ -405,6 +405,9 @@ static void command(char *line) {
     one(call, "", "");
   } else if (strcmp(word[0], "setattr") == 0 && n >= 5 && fs_parse_u64(word[2], 0, UINT64_MAX, &id) == 0) {
     set(dir, id, word, n);
+  } else if (strcmp(word[0], "look") == 0) { /* as a program does that opens the file for writing */
+    call = (struct fs_names_call){.op = FS_NAMES_SYNC, .flags = FS_SYNC_LOOK, .sync.id = dir};
+    one(call, "", "");
   } else if (strcmp(word[0], "hold") == 0) {
     hold(dir);
   } else if (strcmp(word[0], "release") == 0 && n == 3 && fs_parse_u64(word[2], 0, UINT32_MAX, &number) == 0) {

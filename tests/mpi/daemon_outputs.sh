@@ -31,13 +31,20 @@ same() { # ID: all that the last hold has is what its backing has
   equal "fetch" ok "$answer"
   cmp "$work/copy" "$(backing_of "$1")" || fail "node 1 has other bytes than node 0"
 }
+# A program of node 0 opens the file, says so, writes, and ends without a word.
+writes() { # ID BYTES
+  exec 6>"$(backing_of "$1")"
+  equal "who opens it says so" "ok" "$(ask 0 "look $1" | cut -d' ' -f1)"
+  head -c "$2" /dev/urandom >&6
+  exec 6>&-
+}
 sees() { [ "$(ask 1 "$1")" = "$2" ]; }
 gone() { [ ! -e "$(backing_of "$1")" ]; }
 
 id=$(ask 0 'create 1 checkpoint' | cut -d' ' -f2)
 equal "there for others" "ok $id checkpoint 0" "$(ask 1 'lookup 1 checkpoint')"
-head -c 3000000 /dev/urandom >"$(backing_of "$id")"
 say "published by its close alone"
+writes "$id" 3000000
 wait_until 5 sees 'lookup 1 checkpoint' "ok $id checkpoint 3000000"
 hold "$id" 3000000
 same "$id"
@@ -81,7 +88,7 @@ equal "not as a symlink" EINVAL "$(ask 1 "setattr 1 $dir l mode=700")"
 
 say "removed while it is held"
 id2=$(ask 0 'create 1 log' | cut -d' ' -f2)
-head -c 3000000 /dev/urandom >"$(backing_of "$id2")"
+writes "$id2" 3000000
 wait_until 5 sees 'lookup 1 log' "ok $id2 log 3000000"
 hold "$id2" 3000000
 equal "removed" ok "$(ask 2 'remove 1 log')"
@@ -140,7 +147,7 @@ exec 8>&- 9<&-
 "$names" "$run/node-1.sock" <"$work/to" >"$work/from" &
 exec 8>"$work/to" 9<"$work/from"
 id4=$(ask 0 'create 1 last' | cut -d' ' -f2)
-head -c 3000000 /dev/urandom >"$(backing_of "$id4")"
+writes "$id4" 3000000
 wait_until 5 sees 'lookup 1 last' "ok $id4 last 3000000"
 hold "$id4" 3000000
 kill -KILL "$(pid_of 0)"
@@ -155,12 +162,14 @@ exec 8>&-
 say "many closes while the daemon stands still"
 backing=$(ask 2 'backing 0')
 id5=$(ask 2 'create 1 many' | cut -d' ' -f2)
+exec 6>"$(backing_of "$id5")"
+equal "who opens it says so" "ok" "$(ask 2 "look $id5" | cut -d" " -f1)"
 kill -STOP "$(pid_of 2)"
 # shellcheck disable=SC2016
 "$python" -c 'import os, sys
-for i in range(1000): os.close(os.open("%s/x%d" % (sys.argv[1], i), os.O_WRONLY | os.O_CREAT))
-os.close(os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT))' "$backing/out" "$(backing_of "$id5")"
-echo bytes >>"$(backing_of "$id5")"
+for i in range(1000): os.close(os.open("%s/x%d" % (sys.argv[1], i), os.O_WRONLY | os.O_CREAT))' "$backing/out"
+echo bytes >&6
+exec 6>&-
 kill -CONT "$(pid_of 2)"
 wait_until 10 sees 'lookup 1 many' "ok $id5 many 6"
 stop_daemons
