@@ -17,6 +17,9 @@ epochs() { # COMMAND [OPTION...]: each line of its output must be the sum
   expect_status 0 launch --dataset "$work/ds" --emulate 2 --cache 3M --report "$work/r.json" "$@" -- sh -c "$command"
   [ "$(sort -u "$work/out")" = "$sum" ] || fail "other bytes: $(cat "$work/out" "$work/err")"
 }
+mount_image() {
+  truncate -s 200M "$work/disk.img" && mkfs.ext4 -q "$work/disk.img" && mkdir "$work/disk" && mount -o loop "$work/disk.img" "$work/disk"
+}
 of() { json "$work/r.json" "r['nodes'][0]['$1']"; }
 
 epochs "$read_all 0 4"
@@ -76,6 +79,21 @@ END
   [ "$(sort -u "$work/out")" = "$sum" ] || fail "full: other bytes: $(cat "$work/out" "$work/err")"
   grep -q "^fs-launch: warning: .*--cache-disk: $work/local.full: nearly full: the job goes on without it" "$work/err" || fail "not told: $(cat "$work/err")"
   echo "ok - $(grep 'nearly full' "$work/err")"
+fi
+
+# A file system that lets nobody write for a while holds nobody up.
+if mount_image 2>"$work/err"; then
+  thaw() { fsfreeze -u "$work/disk" 2>/dev/null; umount -l "$work/disk" 2>/dev/null; }
+  trap 'thaw; rm -rf "${own_directory:-$work}"' EXIT
+  bin_launch() { "$bin/fs-launch" --local-dir "$work/disk/local" "$@"; }
+  expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk 32M --discard --report "$work/r.json" -- \
+    sh -c "fsfreeze -f $work/disk && $read_all 0 3; s=\$?; fsfreeze -u $work/disk; exit \$s"
+  [ "$(sort -u "$work/out")" = "$sum" ] || fail "frozen: other bytes: $(cat "$work/out" "$work/err")"
+  equal "errors while it is frozen" 0 "$(of errors)"
+  thaw
+  echo "ok - a disk that does not write"
+else
+  echo "not tried - a disk that does not write: $(tail -n 1 "$work/err")"
 fi
 
 for value in 0 much -1; do

@@ -28,6 +28,7 @@ struct fs_disk_block {
 
 struct fs_disk_write {
   struct fs_io io;
+  struct fs_chain chain; /* of those that wait */
   struct fs_daemon *d;
   uint64_t key;
   unsigned char bytes[];
@@ -36,10 +37,12 @@ struct fs_disk_write {
 struct fs_disk {
   struct fs_daemon *d;
   int fd;
-  uint64_t size, used; /* what may be written; has been */
-  uint64_t writing;    /* bytes under way */
-  uint64_t reading;    /* reads under way */
-  uint64_t heard;      /* when a read ended last, or began while there was none */
+  uint64_t size, used;    /* what may be written; has been */
+  uint64_t writing;       /* bytes that wait for the disk */
+  struct fs_chain writes; /* one at a time: a slow disk must not take all threads of the pool */
+  bool busy;
+  uint64_t reading; /* reads under way */
+  uint64_t heard;   /* when a read ended last, or began while there was none */
   uint64_t look_at, blocks_most;
   struct fs_io cut; /* empties the file */
   bool cutting, cut_again;
@@ -129,6 +132,7 @@ fs_err fs_disk_start(struct fs_daemon *d) {
   uint64_t cache;
   (void)fs_cache_slab_fd(d->cache, &cache);
   s->d = d;
+  fs_chain_init(&s->writes);
   s->blocks_most = cache / FS_DISK_ENTRY_SHARE;
   s->size = FS_MIN(d->cfg->cache_disk, spare / FS_MAX(d->cfg->emulate, 1u));
   if (s->size < d->cfg->cache_disk && d->cfg->cache_disk != FS_DISK_AUTO)
@@ -140,6 +144,13 @@ fs_err fs_disk_start(struct fs_daemon *d) {
 
 /* ---- writing ---- */
 
+static void fs_disk_write(struct fs_disk *s) {
+  struct fs_chain *l = s->busy ? NULL : fs_chain_pop(&s->writes);
+  if (!l) return;
+  s->busy = true;
+  fs_iopool_submit(&s->d->pool, &FS_ITEM(l, struct fs_disk_write, chain)->io);
+}
+
 static fs_err fs_disk_work(struct fs_io *io) {
   return fs_pwrite_full(io->fd, io->buf, io->len, io->off);
 }
@@ -149,6 +160,7 @@ static void fs_disk_done(struct fs_io *io) {
   struct fs_disk *s = w->d->disk;
   struct fs_disk_block *b = fs_disk_block(s, w->key);
   s->writing -= io->len;
+  s->busy = false;
   if (io->err < 0 && s->size > 0) {
     fs_disk_end(w->d, strerror(-io->err));
   } else if (s->size == 0) {
@@ -158,6 +170,7 @@ static void fs_disk_done(struct fs_io *io) {
     w->d->count.disk_kept_bytes += io->len;
   }
   free(w);
+  fs_disk_write(s);
 }
 
 int fs_disk_room(const struct fs_daemon *d, uint32_t len) {
@@ -186,7 +199,8 @@ void fs_disk_keep(struct fs_daemon *d, const struct fs_fetch *f, uint32_t line, 
       .fd = s->fd, .len = len, .off = s->used, .buf = w->bytes, .work = fs_disk_work, .done = fs_disk_done};
   s->used += len;
   s->writing += len;
-  fs_iopool_submit(&d->pool, &w->io);
+  fs_chain_push(&s->writes, &w->chain);
+  fs_disk_write(s);
 }
 
 /* ---- reading ---- */

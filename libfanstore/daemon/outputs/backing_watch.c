@@ -241,9 +241,10 @@ void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
 }
 
 /* The kernel refuses a read lease on what somebody has open for writing. Where there are no leases,
-   a file is taken to be closed. */
+   and if the daemon may not read the file, it is taken to be closed. */
 static bool fs_backing_written(const struct fs_daemon *d, uint64_t id) {
-  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(d, id, FS_BACKING_READ);
+  char name[FS_BACKING_NAME_SIZE];
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(d->backing_fd, fs_backing_name(id, name), FS_BACKING_READ, 0);
   return fd >= 0 && fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
 }
 
