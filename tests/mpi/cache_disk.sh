@@ -83,7 +83,7 @@ fi
 
 # A file system that lets nobody write for a while holds nobody up.
 if mount_image 2>"$work/err"; then
-  thaw() { fsfreeze -u "$work/disk" 2>/dev/null; umount -l "$work/disk" 2>/dev/null; }
+  thaw() { fsfreeze -u "$work/disk" 2>/dev/null || :; umount -l "$work/disk" 2>/dev/null || :; }
   trap 'thaw; rm -rf "${own_directory:-$work}"' EXIT
   bin_launch() { "$bin/fs-launch" --local-dir "$work/disk/local" "$@"; }
   expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk 32M --discard --report "$work/r.json" -- \
