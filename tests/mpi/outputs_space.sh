@@ -23,6 +23,12 @@ for n in $(half 2 4); do
   lost_by_shells fill0 'Disk quota exceeded'
 done
 ! rest || exit 0
+expect_status 0 launch --dataset "$work/ds" --emulate 1 --output-limit 8M --discard -- \
+  "$python" -c 'import sys, time; f = open(sys.argv[1] + "/most", "wb"); f.write(bytes(7600 << 10)); f.flush(); time.sleep(1.5)' "$mnt"
+grep -q 'outputs take .*, and 8.0 MiB is the limit: beyond it, writes fail (EDQUOT; --output-limit)' "$work/err" ||
+  fail "not told before: $(cat "$work/err")"
+! grep -q 'no more is written' "$work/err" || fail "told too much: $(cat "$work/err")"
+echo "ok - told before the limit is reached"
 
 launch --dataset "$work/ds" --emulate 2 -- "$python" "$here/outputs_space.py" room "$mnt" 2 "$work" >"$work/out" 2>"$work/err" ||
   fail "$(tail -1 "$work/out") $(cat "$work/err")"

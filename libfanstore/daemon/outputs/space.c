@@ -20,6 +20,7 @@
 #define FS_SPACE_BYTES_NS 4u /* no node writes faster, in bytes per ns */
 #define FS_SPACE_SHARE 20u   /* the thread works at most one part in so many of the time */
 #define FS_SPACE_BLOCK 512u  /* unit of st_blocks */
+#define FS_SPACE_SOON 10u    /* with a tenth of the limit left, the user is warned */
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
   uint64_t used = 0;
@@ -34,22 +35,35 @@ static uint64_t fs_space_used(const struct fs_daemon *d) {
   return used;
 }
 
-static void fs_space_say(const struct fs_daemon *d, uint64_t used) {
+static void fs_space_say(const struct fs_daemon *d, uint64_t used, const char *then) {
   char have[32], limit[32];
-  fs_say_text(d, "warn", "outputs take %s, and %s is the limit: no more is written until some are removed",
-              fs_format_size(used, have, sizeof(have)), fs_format_size(d->cfg->output_limit, limit, sizeof(limit)));
+  fs_say_text(d, "warn", "outputs take %s, and %s is the limit: %s", fs_format_size(used, have, sizeof(have)),
+              fs_format_size(d->cfg->output_limit, limit, sizeof(limit)), then);
+}
+
+enum fs_space_told { FS_SPACE_NOTHING, FS_SPACE_NEAR, FS_SPACE_REACHED };
+
+/* Warns once when the limit is near, and once when it is reached. Returns what was told by now. */
+static enum fs_space_told fs_space_tell(const struct fs_daemon *d, uint64_t used, enum fs_space_told told) {
+  uint64_t limit = d->cfg->output_limit;
+  if (used >= limit && told < FS_SPACE_REACHED)
+    fs_space_say(d, used, "no more is written until some are removed");
+  else if (used >= limit - limit / FS_SPACE_SOON && told < FS_SPACE_NEAR)
+    fs_space_say(d, used, "beyond it, writes fail (EDQUOT; --output-limit)");
+  else
+    return told;
+  return used >= limit ? FS_SPACE_REACHED : FS_SPACE_NEAR;
 }
 
 static void *fs_space_main(void *arg) {
   struct fs_daemon *d = arg;
   uint64_t limit = d->cfg->output_limit;
-  for (bool told = false;;) {
+  for (enum fs_space_told told = FS_SPACE_NOTHING;;) {
     uint32_t turn = atomic_load(&d->space.turn);
     uint64_t begin = fs_now_ns(), used = fs_space_used(d);
     atomic_store(&d->ctl->output_used, used);
     atomic_store(&d->ctl->output_full, used >= limit);
-    if (used >= limit && !told) fs_space_say(d, used);
-    told = told || used >= limit;
+    told = fs_space_tell(d, used, told);
     uint64_t nap = used >= limit ? 0 : (limit - used) / FS_SPACE_BYTES_NS;
     nap = FS_MAX(FS_MIN(FS_MAX(nap, FS_SPACE_MIN_NS), FS_SPACE_MAX_NS), FS_SPACE_SHARE * (fs_now_ns() - begin));
     (void)fs_futex_wait(&d->space.turn, turn, nap);
