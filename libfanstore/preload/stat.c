@@ -38,10 +38,20 @@ FS_ALIAS(fstat64, fstat);
 #define FS_STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH)
 #define FS_SYNC_FLAGS (AT_STATX_FORCE_SYNC | AT_STATX_DONT_SYNC)
 
+/* A file of this node that is no link to a file of --stage-in. */
+static bool is_backing(const struct fs_found *f, const char *path) {
+  return f != NULL && path == f->real && f->out.id != 0 && !(f->out.flags & FS_RECORD_STAGED_IN) && path[0] == '/';
+}
+
+static inline int real_stat(const struct fs_found *f, int dirfd, const char *path, struct stat *st, int flags) {
+  return is_backing(f, path) ? fs_ret_int(fs_output_kernel_stat(f, st, flags))
+                             : FS_REAL(fstatat)(dirfd, path, st, flags);
+}
+
 FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int flags) {
   unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
   FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, f, st),
-               FS_REAL(fstatat)(dirfd, path, st, flags));
+               real_stat(f, dirfd, path, st, flags));
 }
 
 FS_PATH_INLINE int stat_at(int dirfd, const char *path, struct stat *st, int flags) {

@@ -80,6 +80,19 @@ writer.kill(), writer.wait()
 assert look(last, "killed") == "100 100 True"
 print("ok - a writer that is killed")
 
+# A file of another node is published by the next write after a second.
+writer = on(last, WRITER, "log", "r+")
+began, written = time.monotonic(), []
+while time.monotonic() < began + 4:
+    tell(writer, "w" * 9)
+    written.append(time.monotonic())
+    time.sleep(0.1)
+    seen = open(work + "/log").read().count("w" * 9)
+    least = sum(t < time.monotonic() - LATE for t in written)
+    assert seen >= least, f"{seen} of {least} lines that were written {LATE} s ago"
+writer.stdin.close(), writer.wait()
+print("ok - a file of another node is seen while it is written")
+
 # Who reads sees what was written before somebody told it to read.
 writer = on(last, WRITER, "other", "w")
 for i in range(1, 100):

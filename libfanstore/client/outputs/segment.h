@@ -22,6 +22,7 @@ struct fs_output_writer {
   _Atomic uint32_t placed;   /* there are bytes that home neither knows of nor made room for */
   _Atomic uint64_t appended; /* home appended these bytes, not published yet (fs_appended_more) */
   _Atomic uint32_t failed;   /* the last attempt to publish failed */
+  _Atomic uint64_t due;      /* the next write after this time publishes; 0: there was none yet */
   uint64_t segment;          /* id of the segment */
   uint32_t count;            /* ranges not published yet */
   _Atomic uint32_t sealed;   /* how many of them, the first ones, are being published */

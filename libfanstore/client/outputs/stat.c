@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The attributes of outputs (outputs.h). */
+#include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "client/data_priv.h"
@@ -36,6 +38,36 @@ void fs_output_record_stat(uint32_t mount, const struct fs_record *r, struct sta
   st->st_atim = st->st_mtim;
   fs_ids(&st->st_uid, &st->st_gid);
 }
+
+/* ---- files of this node ---- */
+
+static _Atomic int32_t g_backing; /* the directory of the backing files (number + 1); 0: not opened */
+
+static fs_fd backing_dir(const char *name, const struct fs_found *f, bool *temporary) {
+  int32_t fd = atomic_load_explicit(&g_backing, memory_order_acquire);
+  char path[PATH_MAX];
+  size_t n = (size_t)(name - f->real);
+  *temporary = false;
+  if (FS_LIKELY(fd > 0 && fs_vfork_depth == 0)) return fd - 1;
+  memcpy(path, f->real, n);
+  path[n] = '\0';
+  fs_fd low = fs_sys_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+  return low < 0 ? low : fs_own_publish(&g_backing, low, temporary);
+}
+
+fs_err fs_output_kernel_stat(const struct fs_found *f, struct stat *st, int flags) {
+  const char *name = strrchr(f->real, '/') + 1;
+  for (;;) {
+    bool temporary;
+    fs_fd dir = backing_dir(name, f, &temporary);
+    if (dir < 0) return fs_sys_fstatat(AT_FDCWD, f->real, st, flags);
+    fs_err err = fs_sys_fstatat(dir, name, st, flags);
+    if (temporary) fs_sys_close(dir);
+    if (FS_LIKELY(fs_own_still(&g_backing, dir, temporary))) return err;
+  }
+}
+
+/* ---- others ---- */
 
 /* Fills in the attributes of a directory that was removed while a process is in it. */
 static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {

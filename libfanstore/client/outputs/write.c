@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
@@ -18,6 +19,7 @@
 #define FS_LOCK_TRIES 100000u
 #define FS_SEALED_TRIES 20000u
 #define FS_LATE_TRIES 4u
+#define FS_SEEN_NS 1000000000ull /* between two publications of a file that is being written */
 
 /* ---- the segment ---- */
 
@@ -308,12 +310,23 @@ static bool note(struct fs_output_writer *w, uint64_t off, uint64_t n) {
   return true;
 }
 
+/* Returns whether it is time to publish, so that other nodes see a file grow. With replicas that
+   would have to wait for them. */
+static bool is_due(struct fs_output_writer *w) {
+  const struct fs_node *node = fs_names_node();
+  uint64_t now = fs_clock_ns(CLOCK_MONOTONIC_COARSE), due = atomic_load_explicit(&w->due, memory_order_relaxed);
+  if (now < due || node == NULL || (node->ctl->flags & FS_CTL_REPLICAS)) return false;
+  atomic_store_explicit(&w->due, now + FS_SEEN_NS, memory_order_relaxed);
+  return due != 0;
+}
+
 static fs_err wrote(uint32_t entry, struct fs_output_writer *w, uint64_t off, uint64_t n) {
   const struct fs_range one = {.off = off, .len = n};
   fs_err err = 0;
   for (unsigned i = 0; i < FS_LATE_TRIES && err == 0 && lock(w); i++) {
     bool noted = note(w, off, n);
     unlock(w);
+    if (noted && is_due(w)) (void)fs_output_flush(entry, false); /* close returns an error that lasts */
     if (noted) return 0;
     err = fs_output_flush(entry, false);
   }
