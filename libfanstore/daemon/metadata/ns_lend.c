@@ -74,6 +74,13 @@ static bool fs_lend_may(struct fs_ns *ns, struct fs_asked a, uint64_t dir) {
          ns->now >= *fs_lend_changed_at(ns, dir) + ns->deadline_ns / FS_LEND_QUIET_PART;
 }
 
+/* Returns true if the rank has had records of the directory, so that more of them would not help it
+   to know that a name is missing. */
+static bool fs_lend_had(const struct fs_ns *ns, uint64_t dir, uint32_t rank) {
+  const struct fs_lent_dir *d = fs_lent_find(ns, dir);
+  return d && d->to[rank];
+}
+
 static bool fs_lend_enter(struct fs_ns *ns, uint64_t dir, uint32_t rank) {
   struct fs_lent_dir *d = fs_lent_find(ns, dir);
   if (!d && ns->lent.count < FS_LEND_MOST && (d = calloc(1, sizeof(*d) + ns->members.nodes)) != NULL)
@@ -98,7 +105,9 @@ void fs_lend_answer(struct fs_ns *ns, struct fs_asked a, uint64_t dir, size_t n,
   struct fs_lent head = {
       .set = ns->members.number, .changed = fs_names_changed(ns->names, dir), .lender = ns->rank, .lent = FS_LENT_NONE};
   size_t at = sizeof(head) + n;
-  if (fs_lend_may(ns, a, dir) && fs_lend_enter(ns, dir, a.from)) head.lent = fs_lend_records(ns, &at, dir, seq);
+  bool vain = n == 0 && fs_lend_had(ns, dir, a.from);
+  if (!vain && fs_lend_may(ns, a, dir) && fs_lend_enter(ns, dir, a.from))
+    head.lent = fs_lend_records(ns, &at, dir, seq);
   memcpy(ns->body, &head, sizeof(head));
   fs_ns_answer(ns, a, n > 0 ? 0 : -ENOENT, ns->body, at);
 }
