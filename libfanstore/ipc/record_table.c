@@ -137,7 +137,7 @@ uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint6
 
 uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
                                     uint64_t id) {
-  struct fs_record_slot s;
+  struct fs_record_slot s = {0};
   const struct fs_record *r = (const struct fs_record *)&s;
   uint64_t seq;
   if (slot == 0 || !certain(v, now) || slot > v->head->slots || !begin(v, &seq)) return 0;

@@ -152,6 +152,16 @@ void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, 
 
 /* ---- closed files ---- */
 
+#define FS_OPEN_YOUNG_NS 20000000ull /* until the first look at a file */
+#define FS_OPEN_NS 1000000000ull     /* between two looks */
+#define FS_OPEN_LOOKS 32u            /* files in a row */
+
+static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct fs_chain *list, uint64_t ns) {
+  if (!fs_chain_empty(&f->open)) return;
+  f->look_at = d->now + ns;
+  fs_chain_push(list, &f->open);
+}
+
 static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f);
 
 struct fs_watched {
@@ -162,11 +172,12 @@ struct fs_watched {
 static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_watched w = *(struct fs_watched *)ctx;
   struct fs_backing_file *f = fs_backing_find(w.d, w.id);
-  (void)err, (void)body, (void)n;
+  (void)body, (void)n;
   free(ctx);
   w.d->backing_files->publishing--;
   if (!f) return;
   f->publishing = false;
+  if (err < 0 && err != -ENOENT) fs_open_enter(w.d, f, &w.d->backing_files->open, FS_OPEN_NS); /* it is tried again */
   if (f->closed) fs_watch_look(w.d, f);
 }
 
@@ -183,17 +194,16 @@ static void fs_watch_look_at(struct fs_daemon *d, struct fs_backing_file *f, boo
   struct fs_watched *w;
   f->closed = f->creating; /* again when its name exists */
   if (f->creating || f->removed || f->dir == 0 || !fs_backing_fill(d, &c, &flags)) return;
-  if (fs_watch_same(f, &c)) {
-    if (f->untold && !open) {
-      f->untold = false;
-      fs_modules_published(d, f->id);
-    }
-    return;
+  bool same = fs_watch_same(f, &c), whole = !open && f->untold;
+  if (same && whole && !d->replicas) {
+    f->untold = false;
+    fs_modules_published(d, f->id);
   }
-  f->closed = true;
+  if (same && !(whole && d->replicas)) return;
+  f->closed = !open;         /* what is open is looked at again anyway */
   if (f->publishing) return; /* fs_watch_published looks again */
   if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
-    s->scan_again = true;
+    s->scan_again = s->scan_again || !open;
     return;
   }
   *w = (struct fs_watched){.d = d, .id = f->id};
@@ -225,16 +235,6 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
 }
 
 /* ---- files that are open for writing ---- */
-
-#define FS_OPEN_YOUNG_NS 20000000ull /* until the first look at a file */
-#define FS_OPEN_NS 1000000000ull     /* between two looks */
-#define FS_OPEN_LOOKS 32u            /* files in a row */
-
-static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct fs_chain *list, uint64_t ns) {
-  if (!fs_chain_empty(&f->open)) return;
-  f->look_at = d->now + ns;
-  fs_chain_push(list, &f->open);
-}
 
 void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
   fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
