@@ -25,7 +25,7 @@ fs_err fs_record_view_init(struct fs_record_view *v, const void *base, uint64_t 
 }
 
 /* Copies a slot. What is read may be any mixture of old and new words. */
-static void slot_copy(const struct fs_record_view *v, uint64_t slot, struct fs_record_slot *out) {
+static void slot_copy(const struct fs_record_view *v, uint64_t slot, struct fs_record_copy *out) {
   const struct fs_record_slot *s = (const void *)(v->base + fs_record_slots_at() + slot * sizeof(*s));
   for (unsigned i = 0; i < FS_RECORD_WORDS; i++) {
     uint64_t w = atomic_load_explicit(&s->word[i], memory_order_relaxed);
@@ -39,7 +39,7 @@ static bool slot_is(const struct fs_record *r, uint64_t dir, const char *name, s
 
 /* Finds the slot of a name, or with len 0 that of a directory. Sets *number to the slot's + 1. */
 static enum fs_record_answer probe_slot(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
-                                        struct fs_record_slot *out, uint32_t *number) {
+                                        struct fs_record_copy *out, uint32_t *number) {
   uint64_t level = atomic_load_explicit(&v->head->level, memory_order_relaxed), hash = fs_record_hash(dir, name, len);
   if (level < FS_RECORD_LEVEL_FIRST || level > FS_RECORD_LEVEL_LAST) return FS_RECORD_ASK;
   const _Atomic uint64_t *index = (const void *)(v->base + fs_record_index_at(level));
@@ -50,29 +50,28 @@ static enum fs_record_answer probe_slot(const struct fs_record_view *v, uint64_t
     if ((uint32_t)e == 0 || (uint32_t)e > v->head->slots) return FS_RECORD_ASK;
     slot_copy(v, (uint32_t)e - 1, out);
     *number = (uint32_t)e;
-    if (slot_is((const struct fs_record *)out, dir, name, len)) return FS_RECORD_FOUND;
+    if (slot_is(&out->r, dir, name, len)) return FS_RECORD_FOUND;
   }
   return FS_RECORD_ASK;
 }
 
 static enum fs_record_answer probe(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
-                                   struct fs_record_slot *out) {
+                                   struct fs_record_copy *out) {
   uint32_t number;
   return probe_slot(v, dir, name, len, out, &number);
 }
 
 static bool probe_times(const struct fs_record_view *v, uint64_t dir, struct fs_dir_times *t) {
-  struct fs_record_slot s;
-  const struct fs_record *d = (const struct fs_record *)&s;
-  if (probe(v, dir, "", 0, &s) != FS_RECORD_FOUND) return false;
-  *t = (struct fs_dir_times){.changed = d->version, .subdirs = d->size};
+  struct fs_record_copy d;
+  if (probe(v, dir, "", 0, &d) != FS_RECORD_FOUND) return false;
+  *t = (struct fs_dir_times){.changed = d.r.version, .subdirs = d.r.size};
   return true;
 }
 
 /* A name that is not here is absent only if all names of its directory are here. */
 static enum fs_record_answer look_up(const struct fs_record_view *v, uint64_t dir, const char *name, size_t len,
-                                     struct fs_record_slot *out) {
-  struct fs_record *r = (struct fs_record *)out;
+                                     struct fs_record_copy *out) {
+  struct fs_record *r = &out->r;
   struct fs_dir_times t;
   enum fs_record_answer found = probe(v, dir, name, len, out);
   if (found == FS_RECORD_ABSENT)
@@ -106,7 +105,7 @@ static bool certain(const struct fs_record_view *v, uint64_t now) {
 }
 
 enum fs_record_answer fs_record_view_find(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name,
-                                          size_t len, struct fs_record_slot *out) {
+                                          size_t len, struct fs_record_copy *out) {
   uint64_t seq;
   if (!certain(v, now) || len == 0 || len > FS_RECORD_TEXT) return FS_RECORD_ASK;
   for (unsigned i = 0; i < FS_RECORD_TRIES && begin(v, &seq); i++) {
@@ -127,7 +126,7 @@ bool fs_record_view_times(const struct fs_record_view *v, uint64_t now, uint64_t
 }
 
 uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name, size_t len) {
-  struct fs_record_slot s;
+  struct fs_record_copy s;
   uint64_t seq;
   uint32_t number;
   if (!certain(v, now) || len == 0 || len > FS_RECORD_TEXT || !begin(v, &seq)) return 0;
@@ -137,8 +136,8 @@ uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint6
 
 uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
                                     uint64_t id) {
-  struct fs_record_slot s = {0};
-  const struct fs_record *r = (const struct fs_record *)&s;
+  struct fs_record_copy s;
+  const struct fs_record *r = &s.r;
   uint64_t seq;
   if (slot == 0 || !certain(v, now) || slot > v->head->slots || !begin(v, &seq)) return 0;
   slot_copy(v, slot - 1, &s);

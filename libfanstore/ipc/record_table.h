@@ -44,6 +44,11 @@ struct fs_record_slot {
   _Atomic uint64_t word[FS_RECORD_WORDS];
 };
 static_assert(sizeof(struct fs_record_slot) == 192, "a slot is three cache lines");
+struct fs_record_copy { /* of a slot */
+  struct fs_record r;
+  char text[FS_RECORD_TEXT];
+};
+static_assert(sizeof(struct fs_record_copy) == sizeof(struct fs_record_slot), "a copy has all words of its slot");
 
 static inline uint64_t fs_record_index_at(uint64_t level) {
   return FS_RECORD_PAGE + ((1ull << level) - (1u << FS_RECORD_LEVEL_FIRST)) * sizeof(uint64_t);
@@ -71,7 +76,7 @@ fs_err fs_record_view_init(struct fs_record_view *v, const void *base, uint64_t 
    target. A directory's record has FS_RECORD_TIMED if its times are known. The caller decides
    whether the record is visible to its node. */
 enum fs_record_answer fs_record_view_find(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name,
-                                          size_t len, struct fs_record_slot *out);
+                                          size_t len, struct fs_record_copy *out);
 /* Returns the number of the slot of a name + 1, or 0. */
 uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name, size_t len);
 /* Returns the mode of the record with this id in this directory if the slot has it and it was not

@@ -194,7 +194,7 @@ static unsigned shared_found, shared_absent, borrowed_found; /* answers of share
 
 /* What programs of any rank find in its shared memory is what they may see: the last call has returned. */
 static void check_shared(uint64_t dir, const char *name) {
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   const struct fs_record *rec = (const struct fs_record *)&slot;
   const struct row *r = row_find(dir, name);
   for (uint32_t i = 0; i < world.ranks; i++) {

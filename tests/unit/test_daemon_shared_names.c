@@ -61,7 +61,7 @@ static void end(struct shared *s) {
   munmap(s->base, s->size);
 }
 
-static enum fs_record_answer ask(const struct shared *s, uint64_t dir, const char *name, struct fs_record_slot *out) {
+static enum fs_record_answer ask(const struct shared *s, uint64_t dir, const char *name, struct fs_record_copy *out) {
   return fs_record_view_find(&s->view, ALWAYS, dir, name, strlen(name), out);
 }
 
@@ -79,7 +79,7 @@ static void put(struct shared *s, uint64_t dir, unsigned id, const char *name, u
 /* Everything in the table of names is found, and nothing else. */
 static void compare(const struct shared *s) {
   char name[300];
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   const struct fs_record *r = (const struct fs_record *)&slot;
   for (uint64_t dir = 1; dir <= DIRS; dir++) {
     for (unsigned i = 0; i < NAMES; i++) {
@@ -134,7 +134,7 @@ static void test_as_the_names(void **state) {
 static void test_many(void **state) {
   struct shared s;
   char name[32];
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   (void)state;
   begin(&s, 32u << 20);
   for (unsigned round = 0; round < 2; round++) {
@@ -158,7 +158,7 @@ static void test_full(void **state) {
   struct shared s;
   char name[32];
   unsigned found = 0;
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   (void)state;
   begin(&s, 0);
   for (unsigned i = 0; i < 2000; i++) {
@@ -181,7 +181,7 @@ static void test_full(void **state) {
 static void test_kinds(void **state) {
   struct shared s;
   struct fs_dir_times t;
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   const struct fs_record *r = (const struct fs_record *)&slot;
   char longest[FS_RECORD_TEXT + 2];
   (void)state;
@@ -222,7 +222,7 @@ static void test_kinds(void **state) {
 /* A writer that died in the middle. */
 static void test_half(void **state) {
   struct shared s;
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   (void)state;
   begin(&s, BYTES);
   put(&s, 1, 1, "a", S_IFREG, "");
@@ -246,7 +246,7 @@ struct race {
 /* "one" and "two" are one file that is renamed to and fro. "pair" has the same number in three fields. */
 static void *reader(void *arg) {
   struct race *race = arg;
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   const struct fs_record *r = (const struct fs_record *)&slot;
   while (!atomic_load(&race->over)) {
     enum fs_record_answer a = ask(&race->s, 1, "pair", &slot);
@@ -287,7 +287,7 @@ static void test_race(void **state) {
 
 static void test_garbage(void **state) {
   struct fs_record_view v;
-  struct fs_record_slot slot;
+  struct fs_record_copy slot;
   struct fs_dir_times t;
   uint64_t size = fs_record_table_size(512);
   uint64_t *words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -39,10 +39,10 @@ bool fs_output_maybe(const struct fs_node *node, uint64_t dir) {
 static enum fs_record_answer shared_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a,
                                             const struct fs_record **r) {
   const struct fs_node *node = fs_names_node();
-  struct fs_record_slot *slot = (struct fs_record_slot *)a->body;
+  struct fs_record_copy *copy = (struct fs_record_copy *)a->body;
   if (node == NULL) return FS_RECORD_ASK;
-  *r = (const struct fs_record *)slot;
-  return fs_record_view_find(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len, slot);
+  *r = &copy->r;
+  return fs_record_view_find(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len, copy);
 }
 
 fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
