@@ -54,7 +54,7 @@ static unsigned open_fds(void) {
 
 /* A welcome with any number of descriptors. */
 static void send_raw(int s, const struct fs_welcome *w, size_t size, unsigned fds) {
-  alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {0};
+  alignas(struct cmsghdr) char control[CMSG_SPACE((FS_HO_COUNT + 3) * sizeof(int))] = {0};
   struct iovec iov = {(void *)w, size};
   struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
   if (fds > 0) {
