@@ -80,7 +80,7 @@ static void check_fields(const struct fs_names_call *c) {
     break;
   case FS_NAMES_SETATTR:
     check(is_id(c->setattr.id) && c->setattr.size <= INT64_MAX && c->setattr.mtime_ns < 1000000000);
-    check(c->flags != 0 && (!(c->flags & FS_SET_SIZE) || S_ISREG(c->setattr.mode)));
+    check(S_ISREG(c->setattr.mode) || (c->flags != 0 && !(c->flags & FS_SET_SIZE)));
     break;
   case FS_NAMES_EXTEND:
     check_ranges(tail, c->tail_len);

@@ -144,6 +144,9 @@ static void sim_start(uint32_t ranks) {
     assert_true(graves < FS_ARRAY_LEN(graveyard));
     graveyard[graves++] = world.ns[i];
     uint64_t size;
+    fs_names_drop_all(world.ns[i]->names); /* what is in the shared table */
+    if (world.ns[i]->borrowed) fs_names_free(world.ns[i]->borrowed);
+    world.ns[i]->borrowed = NULL;
     (void)fs_shared_names_fd(world.shared[i], &size);
     munmap((void *)world.view[i].base, size);
     fs_shared_names_free(world.shared[i]);
