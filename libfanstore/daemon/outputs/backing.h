@@ -227,8 +227,8 @@ void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done,
 /* Says that a program may have the file open for writing. From now on it is published once a second
    if it has changed, until nobody has. */
 void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f);
-/* Like fs_backing_publish, only if the file has changed. The caller may be about to write it: see
-   fs_backing_is_open. */
+/* Like fs_backing_publish_open, if the file has changed. The caller may be about to write it, or has
+   just emptied it by O_TRUNC: see fs_backing_is_open. */
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

@@ -226,10 +226,8 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
   uint32_t flags;
   bool seen = f && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
   if (f) fs_backing_is_open(d, f);
-  if (seen && f->mode == 0)
+  if (seen && !fs_watch_same(f, &c))
     fs_backing_publish_open(d, id, done, ctx);
-  else if (seen && !fs_watch_same(f, &c))
-    fs_backing_publish(d, id, done, ctx);
   else
     done(ctx, 0, NULL, 0);
 }
