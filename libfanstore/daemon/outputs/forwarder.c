@@ -21,6 +21,7 @@
 
 #define FS_FORWARDER_PASS_NS 1000000000ull /* what was written is passed on so often, */
 #define FS_FORWARDER_LOOK_NS 50000000ull   /* or at the first look after the last close */
+#define FS_FORWARDER_LOOKS 32u             /* in a row */
 #define FS_FORWARDER_TELL_NS 10000000000ull
 #define FS_FORWARDER_RANGES 240u
 #define FS_FORWARDERS 4096u /* at once; then ENFILE */
@@ -426,12 +427,22 @@ bool fs_forwarders_pending(const struct fs_daemon *d) {
   return d->forwarders_telling > 0;
 }
 
+/* The list is in the order of look_at. */
 static struct fs_forwarder *fs_forwarder_due(const struct fs_daemon *d) {
-  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next) {
-    struct fs_forwarder *r = FS_ITEM(l, struct fs_forwarder, chain);
-    if (d->now >= r->look_at) return r;
-  }
-  return NULL;
+  struct fs_forwarder *r = FS_ITEM(d->forwarders->next, struct fs_forwarder, chain);
+  return fs_chain_empty(d->forwarders) || d->now < r->look_at ? NULL : r;
+}
+
+/* Sees whether the forwarder is closed, and passes on what was written if it is time. This may end
+   it. */
+static void fs_forwarder_look(struct fs_daemon *d, struct fs_forwarder *r) {
+  r->look_at = d->now + FS_FORWARDER_LOOK_NS;
+  fs_chain_drop(&r->chain);
+  fs_chain_push(d->forwarders, &r->chain);
+  r->closed = r->closed || !fs_forwarder_written(r);
+  if (!r->closed && d->now < r->pass_at) return;
+  r->pass_at = d->now + FS_FORWARDER_PASS_NS;
+  fs_forwarder_run(r);
 }
 
 void fs_forwarder_timers(struct fs_daemon *d) {
@@ -444,19 +455,14 @@ void fs_forwarder_timers(struct fs_daemon *d) {
       if (d->now >= w->until) fs_forwarder_answer(r, w, -EAGAIN);
     }
   }
-  while ((r = fs_forwarder_due(d)) != NULL) { /* a run may end any of them: search anew */
-    r->look_at = d->now + FS_FORWARDER_LOOK_NS;
-    r->closed = r->closed || !fs_forwarder_written(r);
-    if (!r->closed && d->now < r->pass_at) continue;
-    r->pass_at = d->now + FS_FORWARDER_PASS_NS;
-    fs_forwarder_run(r);
-  }
+  for (uint32_t n = 0; n < FS_FORWARDER_LOOKS && (r = fs_forwarder_due(d)) != NULL; n++) fs_forwarder_look(d, r);
 }
 
 void fs_forwarders_look_all(struct fs_daemon *d) {
-  for (struct fs_chain *l = d->forwarders->next; l != d->forwarders; l = l->next)
-    FS_ITEM(l, struct fs_forwarder, chain)->look_at = d->now;
-  fs_forwarder_timers(d);
+  for (uint32_t left = d->forwarders_open; left > 0 && !fs_chain_empty(d->forwarders); left--) {
+    struct fs_forwarder *r = FS_ITEM(d->forwarders->next, struct fs_forwarder, chain);
+    fs_forwarder_look(d, r);
+  }
 }
 
 fs_err fs_forwarders_new(struct fs_daemon *d) {
