@@ -10,7 +10,7 @@ mkdir "$work/source"
 echo x >"$work/source/file"
 pack "$work/source" "$work/ds" --mount "$mnt"
 for nodes in $(half 2 3); do
-  expect_status 0 launch --dataset "$work/ds" --emulate $nodes --discard -- "$python" "$root/tests/mpi/seen.py" "$mnt" $nodes
+  expect_status 0 launch --dataset "$work/ds" --emulate "$nodes" --discard -- "$python" "$root/tests/mpi/seen.py" "$mnt" "$nodes"
   sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
 done
 
