@@ -53,6 +53,12 @@ static inline struct fs_table_link *fs_table_next(const struct fs_table *t, cons
   return NULL;
 }
 
+/* Goes through all links; the loop may remove the present one. To take the first link until there is
+   none would look at all empty chains each time. */
+#define FS_TABLE_EACH(t, l)                                                                                            \
+  for (struct fs_table_link *l = fs_table_next(t, NULL), *fs_next_; l && (fs_next_ = fs_table_next(t, l), true);       \
+       l = fs_next_)
+
 static inline void fs_table_push(struct fs_table *t, struct fs_table_link *l) {
   struct fs_table_link **chain = fs_table_chain(t, fs_mix64(l->key) & t->mask);
   l->next = *chain;

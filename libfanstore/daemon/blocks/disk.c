@@ -97,8 +97,7 @@ static void fs_disk_end(struct fs_daemon *d, const char *why) {
   struct fs_disk *s = d->disk;
   fs_say_text(d, "warn", "--cache-disk: %s: %s: the job goes on without it", d->cfg->local_dir, why);
   s->size = 0;
-  for (struct fs_table_link *l; (l = fs_table_next(&s->blocks, NULL)) != NULL;)
-    fs_disk_drop(s, FS_ITEM(l, struct fs_disk_block, link));
+  FS_TABLE_EACH(&s->blocks, l) fs_disk_drop(s, FS_ITEM(l, struct fs_disk_block, link));
   fs_disk_cut(d);
 }
 

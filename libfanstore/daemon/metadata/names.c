@@ -461,10 +461,7 @@ fs_err fs_names_complete(struct fs_names *n, uint64_t dir, uint64_t changed) {
 }
 
 void fs_names_drop_all(struct fs_names *n) {
-  for (struct fs_table_link *l = fs_table_next(&n->dirs, NULL), *next; l; l = next) {
-    next = fs_table_next(&n->dirs, l);
-    fs_names_drop_dir(n, l->key);
-  }
+  FS_TABLE_EACH(&n->dirs, l) fs_names_drop_dir(n, l->key);
 }
 
 void fs_names_free(struct fs_names *n) {

@@ -41,8 +41,7 @@ static void fs_lend_recalled(struct fs_ns *ns, const struct fs_names_call *told)
 /* A rank that takes a new set forgets all that it has borrowed. */
 static void fs_lend_set_known(struct fs_ns *ns, const struct fs_names_call *told) {
   ns->known_set = told->set.number;
-  for (struct fs_table_link *l; (l = fs_table_next(&ns->lent, NULL)) != NULL;)
-    fs_lent_end(ns, FS_ITEM(l, struct fs_lent_dir, by_id));
+  FS_TABLE_EACH(&ns->lent, l) fs_lent_end(ns, FS_ITEM(l, struct fs_lent_dir, by_id));
 }
 
 /*

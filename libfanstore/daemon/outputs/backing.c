@@ -222,9 +222,8 @@ static bool fs_backing_close_by(struct fs_daemon *d, struct fs_backing_file *f, 
 void fs_backing_members(struct fs_daemon *d) {
   const struct fs_table *t = &d->backing_files->files;
   const struct fs_members *m = fs_ns_members(d->ns);
-  for (struct fs_table_link *l = fs_table_next(t, NULL), *next; l; l = next) {
+  FS_TABLE_EACH(t, l) {
     struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
-    next = fs_table_next(t, l);
     for (uint32_t rank = 0; f->reported && f->reported->holding > 0 && rank < d->net->nodes; rank++) {
       if (!fs_member(m, rank) && fs_backing_close_by(d, f, rank)) break;
     }

@@ -297,9 +297,8 @@ void fs_replica_timers(struct fs_replicas *t) {
 }
 
 void fs_replica_members(struct fs_replicas *t) {
-  for (struct fs_table_link *l = fs_table_next(&t->files, NULL), *next; l; l = next) {
+  FS_TABLE_EACH(&t->files, l) {
     struct fs_replica *r = FS_ITEM(l, struct fs_replica, by_id);
-    next = fs_table_next(&t->files, l);
     if (fs_home_of(t->d, r->id) != t->d->net->rank) continue;
     fs_replica_answer(r, -ESTALE);
     r->promoted = true;
