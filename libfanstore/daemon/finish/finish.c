@@ -106,7 +106,6 @@ static void fs_outputs_list(struct fs_daemon *d) {
   const struct fs_table *t = &d->backing_files->files;
   d->outputs->listed = true;
   fs_backing_look_all(d);
-  fs_forwarders_look_all(d);
   for (struct fs_table_link *l = NULL; (l = fs_table_next(t, l)) != NULL;) {
     const struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
     struct fs_output item = {.id = f->id, .dir = f->dir, .mode = S_IFREG};
@@ -455,12 +454,10 @@ void fs_outputs_finish(struct fs_daemon *d, const struct fs_control *c) {
   if (!o->stage) fs_stageout_cancel(d);
   o->say_at = d->now + FS_OUTPUTS_SAY_NS;
   o->list_by = d->now + d->cfg->deadline_ns;
-  if (!d->ctl) {
+  if (d->ctl)
+    fs_backing_look_all(d);
+  else
     fs_outputs_end(d); /* the daemon does not serve yet */
-    return;
-  }
-  fs_backing_look_all(d);
-  fs_forwarders_look_all(d);
 }
 
 void fs_outputs_settle(const struct fs_daemon *d) {

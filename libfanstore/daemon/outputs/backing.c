@@ -47,7 +47,7 @@ static struct fs_backing_file *fs_backing_make(struct fs_daemon *d, uint64_t id)
   if (!f) return NULL;
   f->id = id;
   fs_chain_init(&f->open);
-  if (fs_table_add(&s->files, &f->by_id, id) && s->scan_left > 0) s->scan_left = s->files.mask + 1;
+  (void)fs_table_add(&s->files, &f->by_id, id);
   return f;
 }
 
@@ -113,8 +113,7 @@ void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, 
 
 void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f) {
   fs_backing_not_published(d, f->id);
-  f->closed = true;
-  d->backing_files->scan_again = true;
+  fs_backing_is_open(d, f);
 }
 
 /* A home may have published since its replica last heard from it. The successor skips this many

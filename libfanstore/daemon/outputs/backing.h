@@ -47,7 +47,6 @@ struct fs_backing_file {
   uint32_t mtime_ns, mode;
   bool removed;    /* it has no name; its bytes stay while nodes have it open */
   bool gone;       /* its bytes are being removed; it cannot be opened any more */
-  bool closed;     /* it was closed and has to be published */
   bool publishing; /* this daemon is publishing it */
   bool untold;     /* what was published last may not have been whole */
   bool creating;   /* its name is being created at the directory's primary */
@@ -73,10 +72,7 @@ struct fs_backing {
   struct fs_chain dropping, leaving; /* for backing_drop.c */
   struct fs_chain young, open;       /* files that may be open for writing, by look_at */
   uint32_t publishing;               /* publications by this daemon under way */
-  /* chains that have still to be examined, for closed files */
-  uint64_t scan_left;
-  bool scan_again;
-  struct fs_maps_node *lists; /* state of each rank, for extent_maps.c */
+  struct fs_maps_node *lists;        /* state of each rank, for extent_maps.c */
 };
 
 /* ---- backing.c ---- */
@@ -161,6 +157,10 @@ void fs_backing_drop_timers(struct fs_daemon *d);
 /* Opens a backing file, even if its mode forbids it; follows no symlink and does not wait (see
    FS_BACKING_READ). */
 fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags);
+/* Returns 1 if somebody has the backing file open for writing: the kernel then refuses a read lease.
+   Returns 0 if nobody has or there is no such file, and -1 if that cannot be told: the file system
+   has no leases, or the daemon may not read the file. */
+int fs_backing_written(const struct fs_daemon *d, uint64_t id);
 
 /* ---- backing_extents.c ---- */
 /* Handle EXTEND and EXTENTS. */
@@ -213,7 +213,8 @@ bool fs_backing_wait(struct fs_daemon *d, struct fs_asked a, const struct fs_nam
 
 /* ---- backing_watch.c ---- */
 void fs_backing_not_published(struct fs_daemon *d, uint64_t id);
-/* Looks now at all files that may be open for writing, and publishes those that nobody has open. */
+/* Looks now at all files that may be open for writing, and at all forwarders, and publishes those
+   that nobody has open. */
 void fs_backing_look_all(struct fs_daemon *d);
 void fs_backing_timers(struct fs_daemon *d);
 /* Publishes the present state of the backing file, wherever its record is now. done gets the

@@ -9,7 +9,6 @@
  * a second. The kernel's inotify could tell of closes, but then each read and write of a backing file
  * would take 120 ns longer.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@
 #include "util/util.h"
 
 #define FS_WATCH_PUBLISHING 64u /* publications by the daemon at once */
-#define FS_WATCH_SCAN 256u      /* files examined in a row */
 #define FS_WATCH_MOVES 16u      /* most renames that a publication follows */
 
 /* ---- publishing ---- */
@@ -150,7 +148,7 @@ void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, 
   fs_publication_new(d, id, UINT64_MAX, done, ctx);
 }
 
-/* ---- closed files ---- */
+/* ---- files that may be open for writing ---- */
 
 #define FS_OPEN_YOUNG_NS 20000000ull /* until the first look at a file */
 #define FS_OPEN_NS 1000000000ull     /* between two looks */
@@ -162,7 +160,9 @@ static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct
   fs_chain_push(list, &f->open);
 }
 
-static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f);
+void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
+  fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
+}
 
 struct fs_watched {
   struct fs_daemon *d;
@@ -178,46 +178,47 @@ static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n
   if (!f) return;
   f->publishing = false;
   if (err < 0 && err != -ENOENT) fs_open_enter(w.d, f, &w.d->backing_files->open, FS_OPEN_NS); /* it is tried again */
-  if (f->closed) fs_watch_look(w.d, f);
 }
 
-static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_publish *c) {
-  return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
-}
-
-/* Publishes a closed file if its record is out of date, or later if much is under way. A file that
-   is still open gets its replica when it is closed or synced. */
-static void fs_watch_look_at(struct fs_daemon *d, struct fs_backing_file *f, bool open) {
-  struct fs_backing *s = d->backing_files;
-  struct fs_call_publish c = {.id = f->id};
-  uint32_t flags;
-  struct fs_watched *w;
-  f->closed = f->creating; /* again when its name exists */
-  if (f->creating || f->removed || f->dir == 0 || !fs_backing_fill(d, &c, &flags)) return;
-  bool same = fs_watch_same(f, &c), whole = !open && f->untold;
-  if (same && whole && !d->replicas) {
-    f->untold = false;
-    fs_modules_published(d, f->id);
-  }
-  if (same && !(whole && d->replicas)) return;
-  f->closed = !open;         /* what is open is looked at again anyway */
-  if (f->publishing) return; /* fs_watch_published looks again */
-  if (s->publishing >= FS_WATCH_PUBLISHING || (w = malloc(sizeof(*w))) == NULL) {
-    s->scan_again = s->scan_again || !open;
+static void fs_watch_publish(struct fs_daemon *d, struct fs_backing_file *f, bool open) {
+  struct fs_watched *w = f->publishing ? NULL : malloc(sizeof(*w));
+  if (!w) {
+    fs_backing_is_open(d, f); /* for another look */
     return;
   }
   *w = (struct fs_watched){.d = d, .id = f->id};
-  f->closed = false;
   f->publishing = true;
-  s->publishing++;
+  d->backing_files->publishing++;
   if (open)
     fs_backing_publish_open(d, f->id, fs_watch_published, w);
   else
     fs_backing_publish(d, f->id, fs_watch_published, w);
 }
 
-static void fs_watch_look(struct fs_daemon *d, struct fs_backing_file *f) {
-  fs_watch_look_at(d, f, false);
+static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_publish *c) {
+  return f->mode == c->mode && f->size == c->size && f->mtime == c->mtime && f->mtime_ns == c->mtime_ns;
+}
+
+/*
+ * Looks at a file, which leaves its list, and publishes it if its record is out of date. A file that
+ * is still open enters the list again. It gets its replica when it is closed or synced. If it was
+ * never published, it need not be while it is open: other nodes ask for it.
+ */
+static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
+  struct fs_call_publish c = {.id = f->id};
+  uint32_t flags;
+  fs_chain_drop(&f->open);
+  if (f->creating || f->removed || f->gone || f->dir == 0) return; /* fs_backing_created enters it */
+  /* First this, then the attributes: what is written before the close is in them. */
+  bool open = fs_backing_written(d, f->id) > 0;
+  if (open) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
+  if ((open && f->mode == 0) || !fs_backing_fill(d, &c, &flags)) return;
+  bool same = fs_watch_same(f, &c), whole = !open && f->untold;
+  if (same && whole && !d->replicas) {
+    f->untold = false;
+    fs_modules_published(d, f->id);
+  }
+  if (!same || (whole && d->replicas)) fs_watch_publish(d, f, open);
 }
 
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
@@ -232,35 +233,9 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
     done(ctx, 0, NULL, 0);
 }
 
-/* ---- files that are open for writing ---- */
-
-void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
-  fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
-}
-
-/* The kernel refuses a read lease on what somebody has open for writing. Where there are no leases,
-   and if the daemon may not read the file, it is taken to be closed. */
-static bool fs_backing_written(const struct fs_daemon *d, uint64_t id) {
-  char name[FS_BACKING_NAME_SIZE];
-  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(d->backing_fd, fs_backing_name(id, name), FS_BACKING_READ, 0);
-  return fd >= 0 && fcntl(fd, F_SETLEASE, F_RDLCK) < 0 && errno == EAGAIN;
-}
-
-/* What was never published need not be published while it is open: other nodes ask for it. */
-static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
-  fs_chain_drop(&f->open);
-  if (f->removed || f->gone) return;
-  if (!fs_backing_written(d, f->id)) {
-    fs_watch_look(d, f);
-    return;
-  }
-  if (f->mode != 0) fs_watch_look_at(d, f, true);
-  fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
-}
-
-/* Each list is in the order of look_at. */
-static void fs_open_timers(struct fs_daemon *d, const struct fs_chain *list) {
-  for (uint32_t n = 0; n < FS_OPEN_LOOKS && !fs_chain_empty(list); n++) {
+/* Each list is in the order of look_at. If much is being published, files stay in it. */
+static void fs_open_timers(struct fs_daemon *d, const struct fs_chain *list, uint32_t most) {
+  for (; most > 0 && !fs_chain_empty(list) && d->backing_files->publishing < FS_WATCH_PUBLISHING; most--) {
     struct fs_backing_file *f = FS_ITEM(list->next, struct fs_backing_file, open);
     if (d->now < f->look_at) return;
     fs_open_look(d, f);
@@ -271,34 +246,17 @@ void fs_backing_look_all(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
   struct fs_chain *lists[] = {&s->young, &s->open};
   for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) {
-    for (struct fs_chain *l = lists[i]->next, *last = lists[i]->prev, *next; l != lists[i]; l = next) {
-      next = l == last ? lists[i] : l->next;
-      fs_open_look(d, FS_ITEM(l, struct fs_backing_file, open));
-    }
+    for (struct fs_chain *l = lists[i]->next; l != lists[i]; l = l->next)
+      FS_ITEM(l, struct fs_backing_file, open)->look_at = d->now;
+    fs_open_timers(d, lists[i], UINT32_MAX);
   }
-}
-
-/* Goes on with a scan for closed files. While a scan is under way, the table may only grow. */
-static void fs_watch_scan(struct fs_daemon *d) {
-  struct fs_backing *s = d->backing_files;
-  for (uint32_t n = 0; s->scan_left > 0 && n < FS_WATCH_SCAN && s->publishing < FS_WATCH_PUBLISHING; s->scan_left--) {
-    for (struct fs_table_link *l = *fs_table_chain(&s->files, s->scan_left - 1), *next; l; l = next, n++) {
-      struct fs_backing_file *f = FS_ITEM(l, struct fs_backing_file, by_id);
-      next = l->next;
-      if (f->closed) fs_watch_look(d, f);
-    }
-  }
+  fs_forwarders_look_all(d);
 }
 
 void fs_backing_timers(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
-  fs_open_timers(d, &s->young);
-  fs_open_timers(d, &s->open);
-  if (s->scan_left == 0 && s->scan_again) {
-    s->scan_again = false;
-    s->scan_left = s->files.mask + 1;
-  }
-  if (s->scan_left > 0) fs_watch_scan(d);
+  fs_open_timers(d, &s->young, FS_OPEN_LOOKS);
+  fs_open_timers(d, &s->open, FS_OPEN_LOOKS);
 }
 
 /* ---- a client's PUBLISH ---- */

@@ -170,11 +170,9 @@ static int fs_forwarder_open(const struct fs_forwarder *r) {
   return openat(r->d->backing_fd, fs_backing_name(r->id, name), FS_BACKING_READ);
 }
 
-/* Returns true if a program has the file open for writing: the kernel then refuses a lease. */
+/* If it cannot be told, no write may be lost. */
 static bool fs_forwarder_written(const struct fs_forwarder *r) {
-  FS_AUTO_CLOSE int fd = fs_forwarder_open(r);
-  if (fd < 0) return errno != ENOENT;
-  return fcntl(fd, F_SETLEASE, F_RDLCK) < 0; /* also if there are no leases: no write may be lost */
+  return fs_backing_written(r->d, r->id) != 0;
 }
 
 /* Answers the calls that wait for no more than `upto`. */
