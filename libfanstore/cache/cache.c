@@ -133,7 +133,7 @@ _Atomic uint32_t *fs_cache_ways(struct fs_cache *c, uint64_t key) {
 }
 
 uint32_t fs_cache_size(const struct fs_cache *c, uint32_t l) {
-  return c->slab.extent[c->own[l].extent].size;
+  return FS_MAX(c->slab.extent[c->own[l].extent].size, c->line_share);
 }
 
 uint64_t fs_cache_capacity(const struct fs_cache *c) {

@@ -41,6 +41,7 @@ struct fs_cache {
   uint64_t heat_size;
   struct fs_own_line *own;
   uint32_t lines, mask, free_line, made;
+  uint32_t line_share; /* granules that a line takes at least: small blocks use up the lines first */
   int slab_fd, heat_fd;
   struct fs_slab slab;
   /* all in granules, see keep.c */
@@ -70,7 +71,7 @@ struct fs_cache {
 
 /* Returns the bucket's words for a key. */
 _Atomic uint32_t *fs_cache_ways(struct fs_cache *c, uint64_t key);
-/* Returns the granules of a line; of the data area. */
+/* Returns the granules of a line, at least its share; of the data area. */
 uint32_t fs_cache_size(const struct fs_cache *c, uint32_t l);
 uint64_t fs_cache_capacity(const struct fs_cache *c);
 

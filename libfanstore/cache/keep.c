@@ -49,8 +49,7 @@ bool fs_cache_stays(const struct fs_cache *c, uint32_t line) {
 }
 
 bool fs_cache_spare(const struct fs_cache *c, uint32_t len) {
-  if (c->stats.lines_used + c->lines / FS_CACHE_PASSING >= c->lines) return false; /* many small blocks */
-  return !fs_cache_residents_full(c, c->passing + len / FS_SLAB_GRANULE + 2);
+  return !fs_cache_residents_full(c, c->passing + FS_MAX(len / FS_SLAB_GRANULE + 2, c->line_share));
 }
 
 /* Gives a valid line another class, and puts it at the end of that one's queue. */
@@ -73,6 +72,7 @@ static bool fs_cache_used(struct fs_cache *c, uint32_t l) {
    nobody reads. */
 static void fs_cache_pass_over(struct fs_cache *c) {
   uint32_t size = c->slab.extent[c->slab.hand].size, l = fs_slab_sweep(&c->slab);
+  if (l != FS_SLAB_NONE) size = fs_cache_size(c, l);
   bool renew = c->renew > 0 || fs_cache_residents_full(c, 0);
   c->due -= FS_MIN(c->due, size);
   c->renew -= FS_MIN(c->renew, size);
@@ -163,6 +163,7 @@ static void fs_cache_hand(struct fs_cache *c) {
 void fs_cache_keep_init(struct fs_cache *c, uint32_t max_stored) {
   uint64_t all = fs_cache_capacity(c), block = ((uint64_t)max_stored + FS_CACHE_HEADROOM) / FS_SLAB_GRANULE;
   c->passing = c->passing_least = FS_MAX(all / FS_CACHE_PASSING, FS_MIN(all / 2, block));
+  c->line_share = (uint32_t)(all / c->lines + 1);
   c->look = FS_SLAB_NONE;
   for (int i = 0; i < FS_LINE_CLASSES; i++) c->queue[i] = (struct fs_cache_queue){FS_SLAB_NONE, FS_SLAB_NONE};
 }

@@ -71,7 +71,8 @@ static void fs_daemon_signals(void) {
   sigaction(SIGUSR1, &ignore, NULL); /* meant for COMMAND */
   sigaction(SIGUSR2, &ignore, NULL);
   sigaction(SIGPIPE, &ignore, NULL);
-  sigaction(SIGIO, &ignore, NULL); /* sent for leases; lease.c handles it later */
+  sigaction(SIGXFSZ, &ignore, NULL); /* the write fails with EFBIG */
+  sigaction(SIGIO, &ignore, NULL);   /* sent for leases; lease.c handles it later */
 }
 
 static _Noreturn void fs_daemon_fail(struct fs_daemon *d, const char *why) {

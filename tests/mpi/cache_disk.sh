@@ -5,6 +5,7 @@
 # --cache-disk: blocks that the cache in memory has no room for are fetched once, and then come from the node's disk, also when the
 # other node is gone. Damage there is found. The disk is given back when outputs need it. Nothing stays.
 . "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/stuck.bash"
 
 random_files "$work/source" 200 1 100000
 pack "$work/source" "$work/ds" --partitions 8 --mount "$mnt"
@@ -17,8 +18,9 @@ epochs() { # COMMAND [OPTION...]: each line of its output must be the sum
   expect_status 0 launch --dataset "$work/ds" --emulate 2 --cache 3M --report "$work/r.json" "$@" -- sh -c "$command"
   [ "$(sort -u "$work/out")" = "$sum" ] || fail "other bytes: $(cat "$work/out" "$work/err")"
 }
-mount_image() {
-  truncate -s 200M "$work/disk.img" && mkfs.ext4 -q "$work/disk.img" && mkdir "$work/disk" && mount -o loop "$work/disk.img" "$work/disk"
+mount_image() { # SIZE
+  rm -f "$work/disk.img"
+  truncate -s "$1" "$work/disk.img" && mkfs.ext4 -q "$work/disk.img" && mkdir -p "$work/disk" && mount -o loop "$work/disk.img" "$work/disk"
 }
 of() { json "$work/r.json" "r['nodes'][0]['$1']"; }
 
@@ -57,6 +59,19 @@ epochs "$read_all 0 2 && bash $work/damage.sh $mnt $work/local && $read_all 2 1"
 [ "$(of checksum_errors)" -gt 50 ] || fail "$(of checksum_errors) checksum errors"
 echo "ok - damage is found: $(of checksum_errors) blocks were fetched again"
 
+# A disk whose reads are never answered costs a stall, not one for each block, and no program an error.
+stuck STUCK_CACHE hang
+before=$SECONDS
+expect_status 0 "${launch_stuck[@]}" --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk 32M --report "$work/r.json" -- \
+  sh -c "$read_all 0 2 && touch $work/hang.on && $read_all 2 3 && touch $work/hang.go && sleep 0.2 && $read_all 5 1"
+[ "$(sort -u "$work/out")" = "$sum" ] || fail "hanging: other bytes: $(cat "$work/out" "$work/err")"
+[ -e "$work/hang.in" ] || fail "no read was held up"
+equal "errors while reads hang" 0 "$(of errors)"
+[ $((SECONDS - before)) -lt 45 ] || fail "it took $((SECONDS - before)) s"
+[ "$(grep -c 'it does not answer: what is there comes from other nodes meanwhile' "$work/err")" -le 2 ] || fail "told often: $(cat "$work/err")"
+grep -q "^fs-launch: warning: .*--cache-disk: $work/local: it does not answer" "$work/err" || fail "not told: $(cat "$work/err")"
+echo "ok - a disk that does not read"
+
 # On a file system that is nearly full, it ends, and the outputs have the room.
 if unshare -m true 2>/dev/null; then
   cat >"$work/full.sh" <<'END'
@@ -74,16 +89,19 @@ with open(sys.argv[1] + "/output", "wb") as f:
 END
   mkdir "$work/local.full"
   bin_launch() { unshare -m bash "$work/full.sh" "$work/local.full" "$bin/fs-launch" --local-dir "$work/local.full" "$@"; }
-  expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk auto --discard -- \
+  expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk 32M --discard -- \
     sh -c "$read_all 0 2 && $python $work/write.py $mnt && $read_all 2 1"
   [ "$(sort -u "$work/out")" = "$sum" ] || fail "full: other bytes: $(cat "$work/out" "$work/err")"
   grep -q "^fs-launch: warning: .*--cache-disk: $work/local.full: nearly full: the job goes on without it" "$work/err" || fail "not told: $(cat "$work/err")"
   echo "ok - $(grep 'nearly full' "$work/err")"
+  expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache-disk auto --discard -- true
+  grep -q "^fs-launch: warning: .*--cache-disk: $work/local.full: that is memory and not a disk: give a size instead of auto: the job goes on" "$work/err" ||
+    fail "tmpfs: $(cat "$work/err")"
 fi
 
-# A file system that lets nobody write for a while holds nobody up.
-if mount_image 2>"$work/err"; then
-  thaw() { fsfreeze -u "$work/disk" 2>/dev/null || :; umount -l "$work/disk" 2>/dev/null || :; }
+# A file system that lets nobody write for a while holds nobody up. Two jobs that share one take what is free, and no more.
+thaw() { fsfreeze -u "$work/disk" 2>/dev/null || :; umount -l "$work/disk" 2>/dev/null || :; }
+if mount_image 200M 2>"$work/err"; then
   trap 'thaw; rm -rf "${own_directory:-$work}"' EXIT
   bin_launch() { "$bin/fs-launch" --local-dir "$work/disk/local" "$@"; }
   expect_status 0 bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk 32M --discard --report "$work/r.json" -- \
@@ -92,6 +110,23 @@ if mount_image 2>"$work/err"; then
   equal "errors while it is frozen" 0 "$(of errors)"
   thaw
   echo "ok - a disk that does not write"
+
+  mount_image 64M
+  both="$read_all 0 2 && touch \$0 && until [ -e \$1 ]; do sleep 0.1; done && $read_all 2 2"
+  run_one() { # JOB OTHER
+    bin_launch --dataset "$work/ds" --emulate 2 --cache 3M --cache-disk auto --discard --report "$work/$1.json" -- \
+      sh -c "$both" "$work/$1.half" "$work/$2.half" >"$work/$1.out" 2>"$work/$1.err"
+  }
+  run_one one two &
+  run_one two one || fail "the second job: $(cat "$work/two.err")"
+  wait $! || fail "the first job: $(cat "$work/one.err")"
+  cat "$work/one.err" "$work/two.err" >"$work/err"
+  [ "$(cat "$work/one.out" "$work/two.out" | sort -u)" = "$sum" ] || fail "two jobs: other bytes: $(cat "$work/err")"
+  if grep 'cache-disk' "$work/err"; then fail "one of two jobs has lost its cache"; fi
+  kept=$(json "$work/one.json" "sum(n['disk_kept_bytes'] for n in r['nodes'])")
+  kept=$((kept + $(json "$work/two.json" "sum(n['disk_kept_bytes'] for n in r['nodes'])")))
+  thaw
+  echo "ok - two jobs on one disk keep $kept bytes"
 else
   echo "not tried - a disk that does not write: $(tail -n 1 "$work/err")"
 fi

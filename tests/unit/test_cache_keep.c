@@ -29,9 +29,9 @@ static struct fixture make(void) {
   return f;
 }
 
-/* Reads keys from `from` to `to` - 1 once each, in an order drawn anew, each in two pieces. Returns how many were
- * there. */
-static unsigned epoch(struct fs_cache *c, uint64_t from, uint64_t to) {
+/* Reads keys from `from` to `to` - 1 of so many bytes once each, in an order drawn anew, each in two pieces. Returns
+ * how many were there. */
+static unsigned epoch_of(struct fs_cache *c, uint64_t from, uint64_t to, uint32_t bytes) {
   static uint64_t order[1000];
   static uint32_t seed = 1;
   uint64_t n = to - from;
@@ -48,7 +48,7 @@ static unsigned epoch(struct fs_cache *c, uint64_t from, uint64_t to) {
       hits++;
       continue;
     }
-    int64_t line = fs_cache_alloc(c, order[i], 4000, &buf);
+    int64_t line = fs_cache_alloc(c, order[i], bytes, &buf);
     assert_true(line >= 0);
     fs_cache_publish(c, (uint32_t)line, false);
     assert_int_equal(fs_cache_find(c, order[i]), line);
@@ -56,18 +56,26 @@ static unsigned epoch(struct fs_cache *c, uint64_t from, uint64_t to) {
   return hits;
 }
 
-/* Of blocks that are read once an epoch, the cache keeps as many as it has room for. */
+static unsigned epoch(struct fs_cache *c, uint64_t from, uint64_t to) {
+  return epoch_of(c, from, to, 4000);
+}
+
+/* Of blocks that are read once an epoch, the cache keeps as many as it has room for, also if they are so small that it
+   has lines for fewer of them than bytes. */
 static void test_epochs(void **state) {
+  static const uint32_t sizes[] = {4000, 1000, 100};
   (void)state;
-  struct fixture f = make();
-  struct fs_cache_stats st;
-  unsigned hits = 0;
-  (void)epoch(f.c, 1, 501);
-  fs_cache_stats(f.c, &st);
-  assert_in_range(st.lines_used, 200, 260);
-  for (int e = 0; e < 20; e++) hits += epoch(f.c, 1, 501);
-  assert_in_range(hits, 20 * st.lines_used * 85 / 100, 20 * st.lines_used);
-  fs_cache_free(f.c);
+  for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+    struct fixture f = make();
+    struct fs_cache_stats st;
+    unsigned hits = 0;
+    (void)epoch_of(f.c, 1, 501, sizes[s]);
+    fs_cache_stats(f.c, &st);
+    assert_in_range(st.lines_used, 200, 260);
+    for (int e = 0; e < 20; e++) hits += epoch_of(f.c, 1, 501, sizes[s]);
+    assert_in_range(hits, 20 * st.lines_used * 85 / 100, 20 * st.lines_used);
+    fs_cache_free(f.c);
+  }
 }
 
 /* The first blocks stay, as long as there is room, and the others pass. */

@@ -60,7 +60,7 @@ static void check(const struct world *w) {
     assert_int_equal(fs_cache_ways(c, o->key)[o->way], l + 1);
     assert_int_equal(c->line[l].tag, o->state == FS_LINE_VALID ? o->key | FS_CACHE_VALID : 0);
     in[o->class] += fs_cache_size(c, l);
-    used += fs_cache_size(c, l);
+    used += c->slab.extent[o->extent].size;
     if (o->state == FS_LINE_VALID) valid[o->class]++;
     lines++;
   }

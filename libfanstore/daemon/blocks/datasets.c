@@ -43,66 +43,49 @@ static uint32_t fs_dataset_chances(const struct fs_daemon *d, const struct fs_fe
   return n;
 }
 
-static void fs_dataset_here_done(struct fs_io *io) {
+static void fs_dataset_own_done(struct fs_io *io) {
   struct fs_fetch *f = FS_ITEM(io, struct fs_fetch, io);
   struct fs_daemon *d = f->d;
   d->fetcher->reading--;
   if (io->err == 0 && fs_fetch_intact(d, io->buf, f->want.block.stored_len, f->want.block.xxh3)) {
-    if (f->disk) fs_disk_read(d, f->key, f->want.block.stored_len, true);
     fs_cache_publish(d->cache, f->line, fs_fetch_awaited(f));
     fs_fetch_finish(d, f, 0, f->line);
   } else {
-    if (f->disk) fs_disk_read(d, f->key, 0, false);
-    f->disk = false;
     fs_cache_abort(d->cache, f->line);
     fs_fetch_route(d, f);
   }
 }
 
-/* Begins to read and then to check a block that is on this node: at `off` of fd, or of its partition
-   if fd is not open. Returns -ENOBUFS if the cache has no room for it. */
-static fs_err fs_dataset_here(struct fs_daemon *d, struct fs_fetch *f, int fd, uint64_t off) {
-  void *buf;
-  const struct fs_block *b = &f->want.block;
-  struct fs_dataset *ds = &d->data[f->want.dataset];
-  int64_t line = fs_cache_alloc(d->cache, f->key, b->stored_len, &buf);
-  if (line < 0) return (fs_err)line;
-  f->line = (uint32_t)line;
-  f->io = (struct fs_io){.fd = fd,
-                         .dir = ds->stage.local,
-                         .part = b->partition,
-                         .len = b->stored_len,
-                         .off = off,
-                         .buf = (char *)buf + FS_CACHE_HEADROOM,
-                         .done = fs_dataset_here_done};
-  d->fetcher->reading++;
-  fs_iopool_submit(&d->pool, &f->io);
-  return 0;
-}
-
 /* Begins to read a block of the node's own partitions, which the client could not read by itself.
    Returns false if there is none. */
 static bool fs_dataset_own(struct fs_daemon *d, struct fs_fetch *f) {
+  void *buf;
   const struct fs_block *b = &f->want.block;
+  const struct fs_dataset *ds = &d->data[f->want.dataset];
   if (f->tried & FS_TRIED_LOCAL || !(fs_dataset_place(d, f)->flags & FS_PLACE_LOCAL)) return false;
   f->tried |= FS_TRIED_LOCAL;
-  fs_err err = fs_dataset_here(d, f, d->data[f->want.dataset].fd[b->partition], b->offset);
-  if (err < 0) fs_fetch_finish(d, f, err, 0);
+  int64_t line = fs_cache_alloc(d->cache, f->key, b->stored_len, &buf);
+  if (line < 0) {
+    fs_fetch_finish(d, f, (fs_err)line, 0);
+    return true;
+  }
+  f->line = (uint32_t)line;
+  f->io = (struct fs_io){.fd = ds->fd[b->partition],
+                         .dir = ds->stage.local,
+                         .part = b->partition,
+                         .len = b->stored_len,
+                         .off = b->offset,
+                         .buf = (char *)buf + FS_CACHE_HEADROOM,
+                         .done = fs_dataset_own_done};
+  d->fetcher->reading++;
+  fs_iopool_submit(&d->pool, &f->io);
   return true;
 }
 
-/* Begins to read a block of the cache on disk. Returns false if it is not there, or if the cache in
-   memory has no room at the moment: a request to another node waits for it. */
 static bool fs_dataset_disk(struct fs_daemon *d, struct fs_fetch *f) {
-  int fd;
-  uint64_t off;
   if (f->tried & FS_TRIED_DISK) return false;
   f->tried |= FS_TRIED_DISK;
-  f->disk = fs_disk_find(d, f->key, &fd, &off);
-  if (!f->disk || fs_dataset_here(d, f, fd, off) == 0) return f->disk;
-  fs_disk_read(d, f->key, 0, true);
-  f->disk = false;
-  return false;
+  return fs_disk_fetch(d, f);
 }
 
 /* Asks another owner that is `good`. Returns false if there is none. */

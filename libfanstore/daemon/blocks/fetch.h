@@ -37,7 +37,7 @@
 #define FS_PING_MAX_NS 30000000000ull
 
 struct fs_fetch {
-  struct fs_chain chain; /* free list, or queue of a peer */
+  struct fs_chain chain; /* free list, or queue of a peer or of the disk */
   struct fs_chain waiters;
   struct fs_fetch *hash_next;
   uint64_t key, started;
@@ -46,7 +46,7 @@ struct fs_fetch {
   struct fs_wanted want;
   bool ahead;     /* for a prefetch */
   bool fill;      /* for fill.c */
-  bool disk;      /* it is being read from, or comes from, the cache on disk */
+  bool disk;      /* it comes from the cache on disk */
   bool patient;   /* some waiter has no other source: FS_REQ_PATIENT */
   uint32_t tried; /* the source's: where the block was asked for; 0 at first */
   struct fs_daemon *d;
