@@ -61,7 +61,7 @@ struct fs_disk {
   struct fs_iopool reads, writes;
   struct fs_chain waiting; /* fetches whose block is on the disk, and that wait for a read */
   struct fs_disk_read read[FS_DISK_READS];
-  struct fs_table blocks;
+  struct fs_table blocks, forgotten; /* forgotten: for the writer, which frees them */
 };
 
 static struct fs_disk_block *fs_disk_block(const struct fs_disk *s, uint64_t key) {
@@ -69,9 +69,9 @@ static struct fs_disk_block *fs_disk_block(const struct fs_disk *s, uint64_t key
   return l ? FS_ITEM(l, struct fs_disk_block, link) : NULL;
 }
 
-static void fs_disk_drop(struct fs_disk *s, struct fs_disk_block *b) {
+static void fs_disk_drop(struct fs_table *t, struct fs_disk_block *b) {
   if (!b) return;
-  fs_table_remove(&s->blocks, &b->link);
+  fs_table_remove(t, &b->link);
   free(b);
 }
 
@@ -84,7 +84,10 @@ static uint64_t fs_disk_free(const struct statvfs *v, uint64_t *reserve) {
 /* ---- end ---- */
 
 static fs_err fs_disk_empty(struct fs_io *io) {
-  return ftruncate(io->fd, 0) < 0 ? -errno : 0;
+  struct fs_disk *s = FS_ITEM(io, struct fs_disk, cut);
+  fs_err err = ftruncate(io->fd, 0) < 0 ? -errno : 0;
+  FS_TABLE_EACH(&s->forgotten, l) fs_disk_drop(&s->forgotten, FS_ITEM(l, struct fs_disk_block, link));
+  return err;
 }
 
 static void fs_disk_say(struct fs_daemon *d, const char *what) {
@@ -107,12 +110,13 @@ static void fs_disk_end(struct fs_disk *s, const char *why) {
   char text[160];
   if (s->ended) return;
   s->ended = true;
+  s->forgotten = s->blocks;
+  s->blocks = (struct fs_table){0};
   s->cut = (struct fs_io){.fd = s->fd, .work = fs_disk_empty, .done = fs_disk_emptied};
   fs_iopool_submit(&s->writes, &s->cut);
   (void)snprintf(text, sizeof(text), "%s: the job goes on without it", why);
   fs_disk_say(s->d, text);
   fs_disk_pass_on(s);
-  FS_TABLE_EACH(&s->blocks, l) fs_disk_drop(s, FS_ITEM(l, struct fs_disk_block, link));
 }
 
 /* ---- start ---- */
@@ -195,7 +199,7 @@ static void fs_disk_written(struct fs_io *io) {
     b->written = true;
     s->d->count.disk_kept_bytes += io->len;
   } else {
-    fs_disk_drop(s, b);
+    fs_disk_drop(&s->blocks, b);
   }
   if (io->err == -ENOSPC)
     s->size = s->used; /* it keeps what it has, until outputs need that too */
@@ -245,7 +249,7 @@ static struct fs_fetch *fs_disk_release(struct fs_disk_read *r) {
 
 /* Forgets the block of a fetch, which goes on to other nodes. */
 static void fs_disk_fail(struct fs_disk *s, struct fs_fetch *f) {
-  fs_disk_drop(s, fs_disk_block(s, f->key));
+  fs_disk_drop(&s->blocks, fs_disk_block(s, f->key));
   fs_fetch_route(s->d, f);
 }
 
