@@ -144,9 +144,11 @@ static fs_err fs_setting_work(struct fs_io *io) {
   return err;
 }
 
-/* -ENOENT: the file was removed, but it has been changed for those that have it open. */
+/* -ENOENT: the file was removed, but it has been changed for those that have it open. Then the body
+   is no record. */
 static void fs_setting_published(void *ctx, fs_err err, const void *body, size_t n) {
-  fs_change_end(ctx, err == -ENOENT ? 0 : err, body, n);
+  bool removed = err == -ENOENT;
+  fs_change_end(ctx, removed ? 0 : err, body, removed ? 0 : n);
 }
 
 /* Publishes the change, if the file has a name. What was never published may still be open and not
