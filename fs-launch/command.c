@@ -93,8 +93,7 @@ static int environment(const struct fs_launch_env *e) {
   int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
   err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
   err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
-  /* HDF5 fails if a lock is refused (ENOLCK), and other nodes must be able to read what one has
-     written. */
+  /* HDF5 locks what it has open, and other nodes must be able to read it. */
   if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
   if (e->io_uring[0] != '\0') err |= setenv(FS_ENV_IO_URING, e->io_uring, 1);

@@ -235,8 +235,9 @@ bool fs_wait_alive(const struct fs_node *node, struct fs_link *link);
 /* Wakes the daemon, if it sleeps, after the caller has posted something. */
 void fs_link_ring(const struct fs_node *node, const struct fs_link *link);
 /* Waits up to ns nanoseconds until the daemon has answered in this word (enum fs_req_state).
-   Returns 0, -ETIMEDOUT or -EHOSTDOWN. */
-fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns);
+   Returns 0, -ETIMEDOUT or -EHOSTDOWN; with `signals` also -EINTR, if a signal handler has run. */
+fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns,
+                    bool signals);
 /* A wait for a free slot while other threads have all of them. Begins as {0}. */
 struct fs_slot_wait {
   uint64_t end, tries;

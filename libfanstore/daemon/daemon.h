@@ -9,6 +9,7 @@
  *   stage-out    stageout/copy.c: copies outputs; keep.c has another. Both are clients (inside.h).
  *   warmer       warm.c: touches the cache's pages before their use.
  *   space        space.c: with --output-limit, adds up what outputs take.
+ *   waits        outputs/locks.c: each waits for a lock of a backing file, then ends.
  *   reader       command.c, rank 0 only: reads the launcher's lines from stdin.
  *
  * The threads share the client table and small queues, each with a mutex. `wake` (an eventfd) ends
@@ -188,6 +189,8 @@ struct fs_disk;
 struct fs_fetcher;
 struct fs_open_files;
 struct fs_backing;
+struct fs_locks;
+struct fs_lock_holders;
 struct fs_ns;
 struct fs_ns_net;
 struct fs_shared_names;
@@ -220,6 +223,8 @@ struct fs_daemon {
   struct fs_space space;
   struct fs_parts *parts;
   struct fs_node_segments *node_segments;
+  struct fs_locks *locks;               /* of files of this node, by other nodes */
+  struct fs_lock_holders *lock_holders; /* owners of locks on this node */
   struct fs_leases *leases;
   struct fs_fetcher *fetcher;
   struct fs_disk *disk; /* NULL: the job has no cache on disk */

@@ -16,6 +16,7 @@
 #include "daemon/outputs/blocks.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
+#include "daemon/outputs/locks.h"
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
@@ -165,8 +166,18 @@ static const struct fs_module table[] = {
     {.name = "files", .start = fs_backing_new, .timers = files_timers, .members = files_members},
     {.name = "forwarders", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
     {.name = "segments", .start = fs_node_segments_new},
+    {.name = "locks",
+     .start = fs_locks_new,
+     .work = fs_locks_reap,
+     .timers = fs_locks_timers,
+     .members = fs_locks_members},
     {.name = "calls", .client_gone = fs_client_calls_forget},
     {.name = "open files", .start = fs_open_files_new, .client_gone = fs_open_files_forget},
+    {.name = "lock holders",
+     .start = fs_lock_holders_new,
+     .timers = fs_lock_holders_timers,
+     .members = fs_lock_holders_members,
+     .client_gone = fs_lock_holders_forget},
     {.name = "keep", .open = keep_open, .start = keep_start, .leave = keep_leave},
     {.name = "stage-out",
      .open = fs_stageout_open,

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <sys/stat.h>
 
+#include "ipc/lock.h"
 #include "ipc/record.h"
 
 /* The numbers have no order. */
@@ -58,6 +59,7 @@ enum fs_names_op {
   FS_NAMES_SET,
   FS_NAMES_WHERE,
   FS_NAMES_REPLICA,
+  FS_NAMES_LOCK,
   FS_NAMES_OPS
 };
 
@@ -243,12 +245,16 @@ struct fs_output_extent {
 
 /* APPEND adds the tail's bytes to the end of the home's backing file. Without a tail it adds zeros
    for the caller to overwrite. The answer is a struct fs_appended. ENOENT, EIO, EDQUOT, ENOSPC. */
+enum fs_append_flags {
+  FS_APPEND_AT = 1, /* Write the tail at `off` instead. EREMCHG: bytes of the file are in segments. */
+};
 #define FS_APPEND_MAX (1u << 20) /* zeros */
 #define FS_APPEND_DATA 16000u    /* bytes */
 struct fs_call_append {
   uint64_t id;
   uint64_t call;  /* the id of this call */
   uint64_t bytes; /* number of bytes, not 0 */
+  uint64_t off;   /* of the first byte, for APPEND_AT */
 };
 #define FS_APPEND_UNKNOWN UINT64_MAX /* offset in the answer of a repeated call */
 struct fs_appended {
@@ -265,6 +271,8 @@ enum fs_own_flags {
 struct fs_call_own {
   uint64_t id;
 };
+
+/* LOCK sets, tests or ends locks of a file. ipc/lock.h has its fields and flags. */
 
 /* ---- from a client to its own daemon ---- */
 
@@ -464,6 +472,7 @@ struct fs_names_call {
     struct fs_call_set set;
     struct fs_call_replica replica;
     struct fs_call_directory times, node_local, shut, unshut, forget, recall;
+    struct fs_call_lock lock;
     struct fs_call_record open, find, drop, where;
   };
 };

@@ -115,6 +115,8 @@ struct fs_ctl {
   uint64_t output_limit; /* bytes of outputs on this node; 0: no limit */
   alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
   _Atomic uint32_t output_full;             /* not 0: that is the limit, or more */
+  /* Owners of locks, on other nodes, of files of this node. Not 0: unlocking publishes (docs/internals/locks.md). */
+  _Atomic uint32_t lock_owners;
   /* Names of this node (section 13): FS_NL_*; which directories may have some; which files are. */
   _Atomic uint32_t node_local_any;
   _Atomic uint64_t node_local[FS_NL_BITS / 64]; /* bit fs_nl_bit(directory's id) */

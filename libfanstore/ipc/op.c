@@ -95,7 +95,20 @@ static bool extents_ok(const struct fs_names_call *c) {
 }
 
 static bool append_ok(const struct fs_names_call *c) {
-  return size_ok(c->append.bytes) && (c->tail_len == 0 || c->tail_len == c->append.bytes);
+  const struct fs_call_append *a = &c->append;
+  if (!size_ok(a->bytes) || (c->tail_len > 0 && c->tail_len != a->bytes)) return false;
+  return !(c->flags & FS_APPEND_AT) || (c->tail_len > 0 && size_ok(a->off) && a->off <= INT64_MAX - a->bytes);
+}
+
+/* One action, and only what goes with it. A process has no locks of flock(2). */
+static bool lock_ok(const struct fs_names_call *c) {
+  const uint32_t sets = FS_LOCK_READ | FS_LOCK_WRITE, ends = FS_LOCK_NONE | FS_LOCK_END | FS_LOCK_LOOK;
+  const uint32_t how = FS_LOCK_WAIT | FS_LOCK_LEAVE | FS_LOCK_TEST;
+  uint32_t action = c->flags & (sets | ends);
+  if (action == 0 || (action & (action - 1)) != 0) return false;
+  if ((c->flags & how) != 0 && ((action & ends) || (c->flags & how & ((c->flags & how) - 1)) != 0)) return false;
+  if ((c->flags & FS_LOCK_FLOCK) && (c->flags & (FS_LOCK_PROCESS | FS_LOCK_TEST))) return false;
+  return c->lock.owner != 0 && c->lock.start <= c->lock.end && size_ok(c->lock.end);
 }
 
 static bool forwarder_ok(const struct fs_names_call *c) {
@@ -174,7 +187,9 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
        .ok = extend_ok),
     OP(EXTENTS, FILE_OF(extents), CLIENT, .ok = extents_ok),
-    OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .tail = bytes_ok, .ok = append_ok),
+    OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .flags = FS_APPEND_AT, .tail = bytes_ok,
+       .ok = append_ok),
+    OP(LOCK, FILE_OF(lock), CLIENT, NOT_TWICE, .flags = FS_LOCK_ALL, .signals = FS_LOCK_WAIT, .ok = lock_ok),
     OP(OWN, FILE_OF(own), CLIENT, NOT_TWICE, .flags = FS_OWN_EMPTY),
     /* at the client's own daemon */
     OP(FORWARD, OWN_NODE, CLIENT, NOT_TWICE, .id = AT(forwarder.id), .flags = FS_FORWARDER_APPEND, .ok = forwarder_ok),

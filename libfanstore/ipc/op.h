@@ -40,6 +40,7 @@ struct fs_op {
   uint8_t call;   /* field: the call's id, set by the client's daemon; a call is done once */
   uint8_t bytes;  /* field: bytes that reach a replica before the answer */
   uint32_t flags; /* all flags that the operation has */
+  uint32_t signals; /* flags with which a signal handler ends the client's wait (EINTR) */
   /* Checks of the two tails; NULL: the tail must be empty. */
   bool (*tail)(const char *bytes, size_t n);
   bool (*tail2)(const char *bytes, size_t n);

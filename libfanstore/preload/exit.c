@@ -12,6 +12,7 @@
 static void leave(void) {
   if (fs_mount_count() == 0 || fs_vfork_depth > 0) return;
   fs_output_leave();
+  fs_output_locks_leave(true);
   fs_data_leave();
 }
 

@@ -101,6 +101,8 @@ static bool locks(int cmd, long arg) {
 static int fcntl_real(int fd, int cmd, long arg) {
   if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) return copied(fd, FS_FRESH(FS_REAL(fcntl)(fd, cmd, arg)));
   if (is_lock(cmd) && fs_output_real_lock(fd) != 0 && locks(cmd, arg)) return fs_ret_int(-ENOLCK);
+  if (is_lock(cmd) && !fs_bad_address((const void *)arg) && ((const struct flock *)arg)->l_type == F_UNLCK)
+    fs_output_unlocking(fd);
   int r = FS_REAL(fcntl)(fd, cmd, arg);
   bool placeholder = (r < 0 && errno == EBADF) || (cmd == F_GETFL && r >= 0 && (r & O_PATH));
   if (FS_LIKELY(!placeholder)) return r;
@@ -187,34 +189,22 @@ FS_EXPORT int sync_file_range(int fd, off64_t off, off64_t n, unsigned flags) {
   FS_FD_CALL(fd, is_open(s), FS_REAL(sync_file_range)(fd, off, n, flags));
 }
 FS_EXPORT int flock(int fd, int op);
-static int64_t flock_slot(const struct fs_slot *s, int op) {
-  const int mandatory = 32; /* LOCK_MAND: nothing happens any more */
-  int type = op & ~LOCK_NB;
-  if (op & mandatory) return 0;
-  if (type != LOCK_SH && type != LOCK_EX && type != LOCK_UN) return -EINVAL;
-  fs_err err = (fs_err)is_open(s);
-  return err != 0 || type == LOCK_UN ? err : fs_file_lockable(s);
-}
 static int flock_real(int fd, int op) {
   fs_err err = op & LOCK_UN ? 0 : fs_output_real_lock(fd);
+  if (op & LOCK_UN) fs_output_unlocking(fd);
   return err != 0 ? fs_ret_int(err) : FS_REAL(flock)(fd, op);
 }
 FS_EXPORT int flock(int fd, int op) {
-  FS_FD_CALL(fd, flock_slot(s, op), flock_real(fd, op));
+  FS_FD_CALL(fd, fs_file_flock(s, op), flock_real(fd, op));
 }
 
-/* F_LOCK and F_TLOCK need a file that is open for writing. */
-static int64_t lockf_slot(const struct fs_slot *s, int cmd) {
-  if (is_open(s) == 0 && cmd == F_ULOCK) return 0;
-  if (is_open(s) == 0 && cmd == F_TEST) return fs_file_lockable(s);
-  return fs_slot_writable(s) == 0 ? -ENOLCK : -EBADF;
-}
 static int lockf_real(int fd, int cmd, off_t n) {
   fs_err err = cmd == F_ULOCK ? 0 : fs_output_real_lock(fd);
+  if (cmd == F_ULOCK) fs_output_unlocking(fd);
   return err != 0 ? fs_ret_int(err) : FS_REAL(lockf)(fd, cmd, n);
 }
 FS_EXPORT int lockf(int fd, int cmd, off_t n) {
-  FS_FD_CALL(fd, lockf_slot(s, cmd), lockf_real(fd, cmd, n));
+  FS_FD_CALL(fd, fs_file_lockf(s, cmd, n), lockf_real(fd, cmd, n));
 }
 FS_ALIAS(lockf64, lockf);
 

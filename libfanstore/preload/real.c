@@ -127,6 +127,7 @@ __attribute__((destructor)) static void end(void) {
   }
   fs_output_at_end(); /* stdio has yet to write what it holds */
   fs_output_publish_all();
+  fs_output_locks_leave(false);
   if (fs_mount_count() > 0) fs_data_leave();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }

@@ -32,6 +32,8 @@ static FILE *fs_stdio_wrap(int fd, const char *mode) {
   const cookie_io_functions_t io = {
       .read = stream_read, .write = stream_write, .seek = stream_seek, .close = stream_close};
   FILE *f = fopencookie((void *)(intptr_t)fd, mode, io);
+  struct fs_slot *s = fs_fd_slot(fd);
+  if (s != NULL) atomic_fetch_or(&s->locked, FS_SLOT_STREAM);
   if (f != NULL) f->_fileno = fd;
   return f;
 }

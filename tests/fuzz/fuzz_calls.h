@@ -143,6 +143,11 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     break;
   case FS_NAMES_APPEND:
     c->append.call = id2;
+    c->append.off = size;
+    break;
+  case FS_NAMES_LOCK:
+    c->lock = (struct fs_call_lock){.owner = id2, .start = number, .end = how & 1 ? INT64_MAX : number + size};
+    c->flags = (1u << mode % 5) | (c->flags & ~31u);
     break;
   case FS_NAMES_FORWARD:
     c->forwarder = (struct fs_call_forwarder){.file = id2, .dir = dir, .off = size};

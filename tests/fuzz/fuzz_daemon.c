@@ -28,6 +28,7 @@
 #include "daemon/module.h"
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/forwarder.h"
+#include "daemon/outputs/locks.h"
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
@@ -167,10 +168,10 @@ static void start(void) {
   make_segment(0);
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
-  static fs_err (*const start[])(struct fs_daemon *) = {fs_fetcher_new,    fs_server_new,        fs_leases_start,
-                                                        fs_ctl_build,      fs_service_start,     fs_backing_new,
-                                                        fs_forwarders_new, fs_node_segments_new, fs_open_files_new,
-                                                        fs_stageout_start, fs_stagein_start,     fs_replicas_start};
+  static fs_err (*const start[])(struct fs_daemon *) = {
+      fs_fetcher_new,   fs_server_new,     fs_leases_start,      fs_ctl_build,       fs_service_start,
+      fs_backing_new,   fs_forwarders_new, fs_node_segments_new, fs_open_files_new,  fs_stageout_start,
+      fs_stagein_start, fs_replicas_start, fs_locks_new,         fs_lock_holders_new};
   fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUTPUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
   for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);

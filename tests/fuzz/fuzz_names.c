@@ -88,6 +88,11 @@ static void check_fields(const struct fs_names_call *c) {
     break;
   case FS_NAMES_APPEND:
     check(c->tail_len == 0 || c->tail_len == c->append.bytes);
+    check(!(c->flags & FS_APPEND_AT) || (c->tail_len > 0 && c->append.off <= INT64_MAX - c->append.bytes));
+    break;
+  case FS_NAMES_LOCK:
+    check(is_id(c->lock.id) && c->lock.owner != 0 && c->lock.start <= c->lock.end && c->lock.end <= INT64_MAX);
+    check(!(c->flags & FS_LOCK_TEST) || (c->flags & (FS_LOCK_READ | FS_LOCK_WRITE)));
     break;
   case FS_NAMES_FORWARD:
     check(is_id(c->forwarder.id) && is_id(c->forwarder.file) && c->forwarder.off <= INT64_MAX);

@@ -164,7 +164,7 @@ static void call(struct stress *s) {
   b->err = 0;
   fs_chan_post(fs_chan_call(c, (uint32_t)i));
   fs_link_ring(&s->node, &s->link);
-  fs_err err = fs_wait_done(&s->node, &s->link, &b->state, s->node.deadline_ns);
+  fs_err err = fs_wait_done(&s->node, &s->link, &b->state, s->node.deadline_ns, false);
   STRESS(err == 0 || !s->patient);
   if (err < 0 && fs_chan_abandon(&b->state)) return;
   STRESS(b->err == -EINVAL && b->length == 0);

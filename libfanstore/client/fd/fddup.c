@@ -10,6 +10,8 @@
 #include "client/fd/fdtab.h"
 #include "util/sys.h"
 
+#define FS_KEPT_FROM 1000 /* least number of a placeholder that is kept for a lock */
+
 static struct fs_slot *live(uint64_t e) {
   if (!(e & FS_FDE_VIRTUAL)) return NULL;
   struct fs_slot *s = &atomic_load(&fs_state)->slot[FS_FDE_SLOT(e)];
@@ -237,9 +239,22 @@ static uint32_t replace_all(const struct fs_slot *s, uint32_t gen, int real, boo
   return count;
 }
 
+/* A lock of an open file description lasts until no process has its placeholder. So the process keeps
+   one to its end: the lock may last too long, but ends for no one who has the real file. */
+static void keep_locked(const struct fs_slot *s, uint32_t gen) {
+  uint32_t high = atomic_load(&fs_fdtab_high);
+  for (uint32_t fd = 0; fd < high; fd++) {
+    uint64_t e = atomic_load_explicit(&fs_fdtab[fd], memory_order_relaxed);
+    if (live(e) != s || FS_FDE_GEN(e) != gen || !still_there((int)fd, s)) continue;
+    (void)fs_sys_fcntl((int)fd, F_DUPFD, FS_KEPT_FROM);
+    return;
+  }
+}
+
 /* Repeats until none is left: another thread may copy a descriptor to a number that was passed
    already. */
 void fs_fd_become_real(const struct fs_slot *s, uint32_t gen, int real, bool output) {
+  if (fs_vfork_depth == 0 && fs_slot_locked(s)) keep_locked(s, gen);
   while (fs_vfork_depth == 0 && replace_all(s, gen, real, output) > 0) {
   }
 }

@@ -10,7 +10,7 @@ struct fs_fd_hooks {
   /* A descriptor of s was copied. */
   void (*copied)(const struct fs_slot *s);
   /* A descriptor of s was closed: publishes what was written through it. */
-  void (*closed)(const struct fs_slot *s);
+  void (*closed)(struct fs_slot *s);
   /* Publishes what this process has written. */
   fs_err (*flush)(uint32_t entry, bool sync);
   /* Returns a file of the kernel's whose bytes become the output's. */

@@ -249,6 +249,16 @@ void fs_fd_release(uint64_t e) {
   if ((e & FS_FDE_VIRTUAL) && release(slot_at(FS_FDE_SLOT(e)), e, true)) free_slot(e);
 }
 
+/* Closes the placeholder first: the daemon looks whether another process has it, and then ends the
+   locks. A shared slot goes to no pool. */
+static fs_err close_locked(int fd, struct fs_slot *s, uint64_t e) {
+  fs_slot_stays(atomic_load(&fs_state), s);
+  fs_err err = fs_sys_close(fd);
+  fs_fd_freed(fd);
+  release(s, e, false);
+  return err;
+}
+
 fs_err fs_fd_close(int fd) {
   if (FS_UNLIKELY(fs_vfork_depth > 0)) return fs_sys_close(fd);
   int32_t process = fs_self_process();
@@ -258,6 +268,7 @@ fs_err fs_fd_close(int fd) {
     if (FS_UNLIKELY(!(e & FS_FDE_VIRTUAL))) return e & FS_FDE_IDLE ? -EBADF : FS_E_REAL;
   } while (!atomic_compare_exchange_weak(&fs_fdtab[fd], &e, 0));
   struct fs_slot *s = slot_at(FS_FDE_SLOT(e));
+  if (fs_slot_locked(s) && atomic_load(&s->shared)) return close_locked(fd, s, e);
   bool last = release(s, e, false);
   if (last && !(e & FS_FDE_INHERIT) && fs_pool_put(fd, e, process)) return 0;
   enum fs_use_end use = last ? fs_use_retire(s, e, false, true) : FS_USE_RETIRED;

@@ -18,7 +18,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 7u
+#define FS_STATE_VERSION 8u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the first scan of holders */
 /* A slot's offset. Bit 63: the offset has moved to a real descriptor. Bits 47-62: the token of that
@@ -45,10 +45,16 @@ struct fs_slot {
   _Atomic uint32_t flags;  /* what F_GETFL says */
   _Atomic uint32_t refs;   /* descriptors of the one process that holds it, while not shared */
   _Atomic uint32_t moved;  /* the newest scan when a descriptor was copied or handed on */
-  uint32_t reserved1;
-  _Atomic uint64_t ready; /* generation << 32 | token + 1, once the real file is at the offset */
+  _Atomic uint32_t locked; /* FS_SLOT_LOCKED, FS_SLOT_STREAM */
+  _Atomic uint64_t ready;  /* generation << 32 | token + 1, once the real file is at the offset */
 };
 static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
+#define FS_SLOT_LOCKED 1u /* a process has locked an output by this slot */
+#define FS_SLOT_STREAM 2u /* stdio has a stream of it */
+
+static inline bool fs_slot_locked(const struct fs_slot *s) {
+  return FS_UNLIKELY((atomic_load_explicit(&s->locked, memory_order_relaxed) & FS_SLOT_LOCKED) != 0);
+}
 
 /*
  * Output directories, and output files of other nodes, that processes have come to. Each has an
@@ -64,8 +70,10 @@ struct fs_output_node {
   _Atomic uint32_t mode;    /* as last seen; 0: being filled */
   _Atomic uint64_t permits; /* a directory's mode, 16 bits, and the tree's number when asked */
   _Atomic uint64_t segment; /* that a process writes a file by (outputs/write.c); 0: none */
+  _Atomic uint32_t locked;  /* a process has locked the file: writes go to its home (outputs/append.c) */
+  uint32_t reserved;
 };
-static_assert(sizeof(struct fs_output_node) == 40, "a node is 40 bytes");
+static_assert(sizeof(struct fs_output_node) == 48, "a node is 48 bytes");
 static inline bool fs_is_output(uint32_t entry) {
   return FS_UNLIKELY(entry >= FS_OUTPUT_FIRST);
 }

@@ -89,9 +89,11 @@ void *fs_file_mmap(struct fs_slot *s, void *addr, size_t len, int prot, int flag
 fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice);
 /* sendfile(2) from s to a pipe, socket or file. off may be NULL. */
 fs_ssize fs_file_send(struct fs_slot *s, int out, int64_t *off, size_t n);
-/* Returns 0 for a dataset's file. Returns -ENOLCK for an output and for a directory that outputs
-   can be made in: nodes share no locks, so a lock would not exclude the writers on other nodes. */
-fs_err fs_file_lockable(const struct fs_slot *s);
+/* flock(2), lockf(3), and the locks of fcntl(2): of a process, or of the open file description. */
+int64_t fs_file_flock(struct fs_slot *s, int op);
+int64_t fs_file_lockf(struct fs_slot *s, int cmd, int64_t n);
+int64_t fs_file_test_lock(struct fs_slot *s, struct flock *l, bool process);
+int64_t fs_file_set_lock(struct fs_slot *s, const struct flock *l, bool process, bool wait);
 /* dup2 or dup3 of a virtual descriptor. If newfd is 0, 1 or 2, it becomes a real file. */
 fs_fd fs_file_dup_to(int fd, struct fs_slot *s, int newfd, bool cloexec);
 

@@ -9,32 +9,6 @@
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
 
-fs_err fs_file_lockable(const struct fs_slot *s) {
-  bool dir = atomic_load(&s->kind) == FS_SLOT_DIR && fs_run_set() && !fs_mounts_read_only();
-  return dir || fs_is_output(s->entry) ? -ENOLCK : 0;
-}
-
-static int64_t get_lock(const struct fs_slot *s, struct flock *lock) {
-  if (fs_bad_address(lock)) return -EFAULT;
-  if (fs_file_lockable(s) != 0) return -ENOLCK;
-  lock->l_type = F_UNLCK; /* nobody can hold a conflicting lock: the file cannot be written */
-  return 0;
-}
-
-static int64_t set_lock(const struct fs_slot *s, const struct flock *lock) {
-  if (fs_bad_address(lock)) return -EFAULT;
-  switch (lock->l_type) {
-  case F_UNLCK: /* a kernel lets everybody give back a lock that he never had */
-    return 0;
-  case F_WRLCK:
-    return fs_slot_writable(s) == 0 ? -ENOLCK : -EBADF;
-  case F_RDLCK:
-    return fs_slot_readable(s) == -EBADF ? -EBADF : fs_file_lockable(s);
-  default:
-    return -EINVAL;
-  }
-}
-
 static int64_t set_flags(struct fs_slot *s, long arg) {
   const uint32_t may_change = O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME | O_NONBLOCK;
   uint32_t old = atomic_load(&s->flags);
@@ -52,12 +26,13 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
     return set_flags(s, arg);
   case F_GETLK:
   case F_OFD_GETLK:
-    return get_lock(s, (struct flock *)arg);
+    return fs_file_test_lock(s, (struct flock *)arg, cmd == F_GETLK);
   case F_SETLK:
   case F_SETLKW:
+    return fs_file_set_lock(s, (const struct flock *)arg, true, cmd == F_SETLKW);
   case F_OFD_SETLK:
   case F_OFD_SETLKW:
-    return set_lock(s, (const struct flock *)arg);
+    return fs_file_set_lock(s, (const struct flock *)arg, false, cmd == F_OFD_SETLKW);
   default:
     return -EINVAL;
   }

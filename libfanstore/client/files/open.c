@@ -70,6 +70,7 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->offset, 0, memory_order_relaxed);
   atomic_store_explicit(&s->flags, status, memory_order_relaxed);
   atomic_store_explicit(&s->counted, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->locked, 0, memory_order_relaxed);
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 

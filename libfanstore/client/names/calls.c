@@ -63,7 +63,8 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   uint32_t i = (uint32_t)claimed;
   fs_call_slot_post(ch, i, c, name, name2);
   fs_link_ring(node, link);
-  fs_err err = fs_wait_done(node, link, &ch->call_slot[i].state, patience);
+  bool signals = c->flags & fs_call_op(c)->signals;
+  fs_err err = fs_wait_done(node, link, &ch->call_slot[i].state, patience, signals);
   if (err < 0 && fs_chan_abandon(&ch->call_slot[i].state)) {
     if (fs_link_dead(link)) fs_chan_free(fs_chan_call(ch, i));
     return err;

@@ -75,7 +75,8 @@ static void fs_wait_learn(uint64_t took) {
   if (next != spin) atomic_store_explicit(word, next, memory_order_relaxed);
 }
 
-fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns) {
+fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns,
+                    bool signals) {
   uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
   if (!fs_wait_spin(state, start)) {
     while (fs_pending(state)) {
@@ -86,7 +87,9 @@ fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic ui
       if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
       if (now >= look) look = now + FS_SLICE_NS;
       uint64_t nap = FS_MIN(end, look) - now;
-      if (fs_chan_sleep(state, nap) == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
+      fs_err err = fs_chan_sleep(state, nap);
+      if (err == -EINTR && signals) return err;
+      if (err == -ETIMEDOUT) slept += nap, look = now; /* a signal may end it, again and again */
     }
   }
   fs_wait_learn(fs_now_ns() - start);

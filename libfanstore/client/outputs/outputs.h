@@ -14,6 +14,7 @@
 #include "client/names/names.h"
 #include "client/node/words.h"
 #include "client/path/path.h"
+#include "ipc/call.h"
 
 /* ---- stat.c ---- */
 
@@ -105,6 +106,21 @@ void fs_output_publish_all(void);
    maybe in a signal handler, and often a forked child. */
 void fs_output_leave(void);
 
+/* ---- locks.c ---- */
+
+/* Sets, ends or tests locks of an output by a virtual descriptor (FS_LOCK_* in ipc/call.h). Returns
+   -EAGAIN if another owner has a lock that conflicts, -EINTR if a signal handler ended the wait, and
+   -ENOLCK. For FS_LOCK_TEST, fills *found. */
+fs_err fs_output_lock(struct fs_slot *s, uint32_t flags, uint64_t start, uint64_t end, struct fs_lock_found *found);
+/* Ends the locks that go with a descriptor which was closed. */
+void fs_output_lock_closed(struct fs_slot *s);
+/* Closes what this process has locked, because it ends: who waits for the end of the process finds no
+   lock. Leaves open what stdio has still to write, unless `streams` is set. */
+void fs_output_locks_leave(bool streams);
+/* Called before a lock is ended by a real descriptor. Publishes the file if other nodes lock files of
+   this node. */
+void fs_output_unlocking(int fd);
+
 /* ---- map.c: this node's files, mapped to be written ---- */
 
 extern FS_INTERNAL _Atomic uint32_t fs_output_maps; /* how many mappings are tracked */
@@ -136,7 +152,7 @@ fs_err fs_output_truncate_path(const struct fs_found *f, int64_t size);
 fs_err fs_output_open(uint32_t entry);
 /* Publishes what a closed descriptor of the file has written. The last close gives the file back to
    home. */
-void fs_output_closed(const struct fs_slot *s);
+void fs_output_closed(struct fs_slot *s);
 /* fstat with home's current answer. */
 fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st);
 /* Opens, in a forked child, the files that it has inherited. */

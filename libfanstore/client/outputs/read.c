@@ -155,12 +155,13 @@ fs_err fs_output_open(uint32_t entry) {
   return err;
 }
 
-void fs_output_closed(const struct fs_slot *s) {
+void fs_output_closed(struct fs_slot *s) {
   uint32_t entry = s->entry;
   struct output_opened *held = held_of(entry);
   if (held == NULL) return;
   if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY)
     (void)fs_output_flush(entry, false);
+  fs_output_lock_closed(s);
   if (not_open(held) != 1) return; /* 0: an inherited file, of which nobody knows the last close */
   if (atomic_load(&s->shared))
     fs_output_keep(s);

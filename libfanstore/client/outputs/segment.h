@@ -32,7 +32,8 @@ struct fs_output_writer {
 /* A file's writer, and the calls that use it. */
 struct fs_output_writing {
   void *_Atomic writer;
-  _Atomic uint32_t uses; /* FS_WRITING_* and how many */
+  _Atomic uint32_t uses;  /* FS_WRITING_* and how many */
+  _Atomic uint32_t locks; /* not 0: the process itself may own locks of the file (fcntl) */
 };
 #define FS_WRITING_ENDS (1u << 31) /* no call uses it; none may begin until the writer is dropped */
 #define FS_WRITING_LEFT (1u << 30) /* the last descriptor was closed: the last call does the rest */
@@ -60,6 +61,18 @@ void fs_output_forget_segments(uint32_t entry);
 void fs_output_changed(uint32_t entry);
 /* Publishes what this process has written, before home cuts the file. */
 fs_err fs_output_cut(uint32_t entry);
+
+/* ---- write.c, for append.c ---- */
+
+/* Returns this process's writer of a file, which the first write makes. fs_output_writer_finish ends
+   its use. */
+fs_err fs_output_writer_of(uint32_t entry, struct fs_output_writer **out);
+void fs_output_writer_finish(uint32_t entry);
+/* Writes to the segment. `placed`: home has made no room for the bytes. */
+fs_ssize fs_output_write_segment(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed);
+/* Publishes at once if nobody may come by later to do so, because the program ends or the
+   descriptor is another file's by now. Returns `put` or the error. */
+fs_ssize fs_output_ending(uint32_t entry, fs_ssize put);
 
 /* ---- read.c ---- */
 

@@ -223,6 +223,14 @@ static fs_err writer_of(struct fs_output_writing *at, uint32_t entry, struct fs_
   return err;
 }
 
+fs_err fs_output_writer_of(uint32_t entry, struct fs_output_writer **out) {
+  return writer_of(fs_output_writing(entry), entry, out);
+}
+
+void fs_output_writer_finish(uint32_t entry) {
+  finish(fs_output_writing(entry), entry);
+}
+
 /* ---- what was written ---- */
 
 static fs_err extend(uint32_t entry, uint64_t segment, const struct fs_range *ranges, uint32_t n, uint64_t appended,
@@ -383,9 +391,7 @@ void fs_output_at_end(void) {
   atomic_store(&at_end, true);
 }
 
-/* Publishes at once if nobody may come by later to do so, because the program ends or the
-   descriptor is another file's by now. */
-static fs_ssize ending(uint32_t entry, fs_ssize put) {
+fs_ssize fs_output_ending(uint32_t entry, fs_ssize put) {
   fs_use_reap();
   bool last = FS_UNLIKELY(atomic_load_explicit(&at_end, memory_order_relaxed) || fs_use_retired_file(entry));
   fs_err err = last ? fs_output_flush(entry, false) : 0;
@@ -398,10 +404,10 @@ static fs_ssize write_by(struct fs_output_writer *w, uint32_t entry, const void 
   if (put <= 0) return put;
   if (placed) atomic_store_explicit(&w->placed, 1, memory_order_relaxed);
   fs_err err = wrote(entry, w, off, (uint64_t)put);
-  return err != 0 ? err : ending(entry, put);
+  return err != 0 ? err : fs_output_ending(entry, put);
 }
 
-static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
+fs_ssize fs_output_write_segment(uint32_t entry, const void *buf, size_t n, uint64_t off, bool placed) {
   struct fs_output_writing *at = fs_output_writing(entry);
   struct fs_output_writer *w;
   if (n == 0) return 0;
@@ -409,80 +415,6 @@ static fs_ssize write_at(uint32_t entry, const void *buf, size_t n, uint64_t off
   fs_err err = FS_UNLIKELY(fs_output_full()) ? -EDQUOT : writer_of(at, entry, &w);
   if (err != 0) return err;
   fs_ssize put = write_by(w, entry, buf, n, off, placed);
-  finish(at, entry);
-  return put;
-}
-
-fs_ssize fs_output_write(uint32_t entry, const void *buf, size_t n, uint64_t off) {
-  return write_at(entry, buf, n, off, true);
-}
-
-static fs_err append(uint32_t entry, const void *buf, size_t n, bool data, struct fs_appended *at) {
-  struct fs_names_call c = {
-      .op = FS_NAMES_APPEND, .tail_len = (uint16_t)(data ? n : 0), .append = {.id = fs_output_id(entry), .bytes = n}};
-  size_t got;
-  fs_err err = fs_names_call(&c, buf, "", at, sizeof(*at), &got);
-  return err == 0 && got != sizeof(*at) ? -EIO : err;
-}
-
-static void gather(char *to, size_t n, const struct iovec *iov, int count) {
-  for (int i = 0; i < count && n > 0; i++) {
-    size_t len = FS_MIN(iov[i].iov_len, n);
-    memcpy(to, iov[i].iov_base, len);
-    to += len;
-    n -= len;
-  }
-}
-
-static fs_ssize scatter(uint32_t entry, size_t n, const struct iovec *iov, int count, uint64_t off) {
-  size_t done = 0;
-  for (int i = 0; i < count && done < n; i++) {
-    size_t len = FS_MIN(iov[i].iov_len, n - done);
-    fs_ssize put = write_at(entry, iov[i].iov_base, len, off + done, false);
-    if (put < 0) return done > 0 ? (fs_ssize)done : put;
-    done += (size_t)put;
-    if ((size_t)put < len) break;
-  }
-  return (fs_ssize)done;
-}
-
-static fs_err append_bytes(uint32_t entry, size_t n, const struct iovec *iov, int count, struct fs_appended *at) {
-  char buf[FS_APPEND_DATA];
-  gather(buf, n, iov, count);
-  return append(entry, buf, n, true, at);
-}
-
-static void note_appended(struct fs_output_writer *w, const struct fs_appended *at, size_t n) {
-  uint64_t was = atomic_load(&w->appended);
-  while (!atomic_compare_exchange_weak(&w->appended, &was, fs_appended_more(was, at, n))) {
-  }
-}
-
-/* Appends. Home writes a log line at once. For more bytes, home says where they go. */
-static fs_ssize append_by(struct fs_output_writer *w, uint32_t entry, const struct iovec *iov, int count, size_t n,
-                          uint64_t *off) {
-  struct fs_appended at;
-  bool data = n <= FS_APPEND_DATA;
-  n = FS_MIN(n, FS_APPEND_MAX);
-  fs_err err = 0;
-  /* Home must know what was written beyond the end, or it would append before that. */
-  if (atomic_exchange(&w->placed, 0) != 0 && (err = fs_output_flush(entry, false)) != 0) atomic_store(&w->placed, 1);
-  if (err == 0) err = data ? append_bytes(entry, n, iov, count, &at) : append(entry, NULL, n, false, &at);
-  if (err == 0 && !data && at.off == FS_APPEND_UNKNOWN) err = append(entry, NULL, n, false, &at);
-  if (err != 0) return err;
-  *off = at.off;
-  if (!data) return *off == FS_APPEND_UNKNOWN ? -EIO : scatter(entry, n, iov, count, *off);
-  note_appended(w, &at, n);
-  fs_output_changed(entry);
-  return ending(entry, (fs_ssize)n);
-}
-
-fs_ssize fs_output_append(uint32_t entry, const struct iovec *iov, int count, size_t n, uint64_t *off) {
-  struct fs_output_writing *at = fs_output_writing(entry);
-  struct fs_output_writer *w;
-  fs_err err = writer_of(at, entry, &w);
-  if (err != 0) return err;
-  fs_ssize put = append_by(w, entry, iov, count, n, off);
   finish(at, entry);
   return put;
 }

@@ -73,7 +73,7 @@ fs_err fs_remote_collect(struct fs_dataset *ds, struct fs_link *link, struct fs_
   struct fs_req *r = &c->req[i];
   uint32_t len = 0;
   p->slot = -1;
-  fs_err err = fs_wait_done(ds->node, link, &r->state, ds->node->deadline_ns);
+  fs_err err = fs_wait_done(ds->node, link, &r->state, ds->node->deadline_ns, false);
   if (err < 0 && fs_req_abandon(link, i)) return err;
   err = r->err;
   if (err == 0) {

@@ -8,6 +8,7 @@
 
 #include "daemon/module.h"
 #include "daemon/outputs/client_calls.h"
+#include "daemon/outputs/locks.h"
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/replicate.h"
 #include "daemon/outputs/service.h"
@@ -351,6 +352,7 @@ static const struct fs_home_op {
     [FS_NAMES_EXTENTS] = {.run = fs_extents_asked, .waits = true, .looks = true},
     [FS_NAMES_APPEND] = {.run = fs_backing_append, .waits = true},
     [FS_NAMES_OWN] = {.run = fs_home_own},
+    [FS_NAMES_LOCK] = {.run = fs_locks_call, .looks = true},
 };
 
 bool fs_backing_gives_segment(const struct fs_names_call *c) {
@@ -397,7 +399,11 @@ fs_err fs_backing_new(struct fs_daemon *d) {
 
 /* ---- clients' calls that the home answers ---- */
 
-const struct fs_client_call_op fs_home_call = {.check = fs_client_call_check_file};
+static fs_err fs_backing_asks(struct fs_client_call *call, struct fs_names_call *c) {
+  return fs_lock_holders_check(call->d, call->client, fs_call_id(c));
+}
+
+const struct fs_client_call_op fs_home_call = {.check = fs_client_call_check_file, .prepare = fs_backing_asks};
 
 static void fs_backing_owned(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_client_call *call = ctx;

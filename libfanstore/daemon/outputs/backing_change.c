@@ -215,7 +215,7 @@ void fs_backing_set(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fi
 /* ---- APPEND ---- */
 
 /* Appends through the kernel, with O_APPEND: no other writer gets the same range, not even one
-   of home's own programs. */
+   of home's own programs. With FS_APPEND_AT, writes at an offset. */
 static fs_err fs_append_work(struct fs_io *io) {
   static const char zeros[65536];
   struct fs_change *s = FS_ITEM(io, struct fs_change, io);
@@ -226,8 +226,10 @@ static fs_err fs_append_work(struct fs_io *io) {
   int count = data;
   for (uint64_t left = data ? 0 : bytes; left > 0; left -= iov[count++].iov_len)
     iov[count] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros, .iov_len = FS_MIN(left, sizeof(zeros))};
-  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(s->d, s->call.append.id, O_WRONLY | O_APPEND);
+  bool at = s->call.flags & FS_APPEND_AT;
+  FS_AUTO_CLOSE fs_fd fd = fs_backing_file_open(s->d, s->call.append.id, O_WRONLY | (at ? 0 : O_APPEND));
   if (fd < 0) return fd;
+  if (at && lseek(fd, (off_t)s->call.append.off, SEEK_SET) < 0) return -errno;
   ssize_t put = writev(fd, iov, count);
   if (put != (ssize_t)bytes) return put < 0 ? -errno : -ENOSPC;
   off_t end = lseek(fd, 0, SEEK_CUR);
@@ -251,6 +253,8 @@ void fs_backing_append(struct fs_daemon *d, struct fs_asked a, struct fs_backing
     return;
   }
   fs_err err = c->append.bytes == 0 || c->append.bytes > FS_APPEND_MAX ? -EINVAL : fs_space_full(d) ? -EDQUOT : 0;
+  /* The extent map would hide what is written to the backing file. */
+  if (err == 0 && (c->flags & FS_APPEND_AT) && fs_extents_any(f->extents)) err = -EREMCHG;
   if (err < 0) {
     fs_ns_answer(d->ns, a, err, NULL, 0);
     return;

@@ -88,6 +88,7 @@ static const struct fs_client_call_op *const fs_client_call_ops[FS_NAMES_OPS] = 
     [FS_NAMES_OFFER] = &fs_offer_call,
     [FS_NAMES_FIND] = &fs_find_call,
     [FS_NAMES_NODE_LOCAL] = &fs_node_local_call,
+    [FS_NAMES_LOCK] = &fs_lock_call,
 };
 
 /* ---- calls ---- */

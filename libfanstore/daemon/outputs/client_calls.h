@@ -27,6 +27,10 @@ struct fs_client_call {
       bool directory;
     } create;
     struct {
+      uint64_t id, owner;
+      bool process, ends, sets;
+    } lock;
+    struct {
       struct fs_names_call call;
       fs_err why; /* why there is no replica */
     } publish;
@@ -69,6 +73,7 @@ extern const struct fs_client_call_op fs_home_call, fs_own_call;
 extern const struct fs_client_call_op fs_publish_call;               /* backing_watch.c */
 extern const struct fs_client_call_op fs_open_call, fs_close_call;   /* open_files.c */
 extern const struct fs_client_call_op fs_extend_call, fs_offer_call; /* node_segment.c */
+extern const struct fs_client_call_op fs_lock_call;                  /* lock_holders.c */
 extern const struct fs_client_call_op fs_forward_call, fs_sync_call; /* forwarder_calls.c */
 
 #endif

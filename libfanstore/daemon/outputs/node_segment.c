@@ -14,6 +14,7 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/forwarder.h"
+#include "daemon/outputs/locks.h"
 #include "daemon/outputs/replicate.h"
 #include "util/table.h"
 
@@ -105,7 +106,12 @@ static void fs_node_segment_extends(struct fs_client_call *call, const struct fs
   fs_segment_extend(call->d, c, fs_node_segment_extended, call);
 }
 
-const struct fs_client_call_op fs_extend_call = {.check = fs_client_call_check_file, .start = fs_node_segment_extends};
+static fs_err fs_node_segment_may(struct fs_client_call *call, struct fs_names_call *c) {
+  return fs_lock_holders_check(call->d, call->client, c->extend.id);
+}
+
+const struct fs_client_call_op fs_extend_call = {
+    .check = fs_client_call_check_file, .prepare = fs_node_segment_may, .start = fs_node_segment_extends};
 
 static fs_err fs_node_segment_check_offer(const struct fs_daemon *d, const struct fs_names_call *c) {
   return c->offer.segment == 0 || fs_backing_mine(d, c->offer.segment) ? fs_client_call_check_file(d, c) : -EINVAL;

@@ -14,6 +14,7 @@
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/client_calls.h"
+#include "daemon/outputs/locks.h"
 
 #define FS_CLIENT_CHAINS 256u
 #define FS_CLIENT_HOLDS 65536u /* most opens of one client; then EMFILE */
@@ -192,7 +193,8 @@ void fs_open_files_forget(struct fs_daemon *d, struct fs_client *c) {
 
 static fs_err fs_open_files_opens(struct fs_client_call *call, struct fs_names_call *c) {
   call->id = c->open.id;
-  return fs_open_files_ask(call->d, call->client, c->open.id);
+  fs_err err = fs_lock_holders_check(call->d, call->client, c->open.id);
+  return err < 0 ? err : fs_open_files_ask(call->d, call->client, c->open.id);
 }
 
 static void fs_open_files_opened(void *ctx, fs_err err, const void *body, size_t n) {

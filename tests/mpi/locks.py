@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Locks of outputs, between nodes: locks.py MOUNT NODES ROUNDS. Node 0 is the home of the files."""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from locking import PRELUDE, said, tell, together  # noqa: E402
+from nodes import Nodes, equal, finish, step  # noqa: E402
+
+mount, nodes, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+work = os.path.join(mount, "locks")
+programs = Nodes(work, PRELUDE)
+start, on = programs.start, programs.on
+away = nodes - 1
+KINDS = ("by_flock", "by_fcntl", "by_ofd", "by_lockf")
+
+
+def free_soon(what, node, kind, name, seconds):
+    """The lock is free in so many seconds, as a program on that node sees it."""
+    equal(what, "ok", on(node, f"""
+        fd = os.open(work + '/{name}', os.O_RDWR)
+        end = time.monotonic() + {seconds}
+        while attempt({kind}, fd, EX | NB) != 'ok' and time.monotonic() < end:
+            time.sleep(0.01)
+        print(attempt({kind}, fd, EX | NB))
+    """))
+
+
+# ---- a counter ----
+
+on(0, "os.mkdir(work)\nfor name in ('counter', 'lock', 'held', 'shared'): open(work + '/' + name, 'w').write('00000000')")
+COUNT = """
+    kind, rounds = globals()[sys.argv[2]], int(sys.argv[3])
+    fd = os.open(work + '/counter', os.O_RDWR)
+    say('ready')
+    wait()
+    begin = time.monotonic()
+    for i in range(rounds):
+        kind(fd, EX)
+        n = int(os.pread(fd, 8, 0))
+        os.pwrite(fd, b'%08d' % (n + 1), 0)
+        kind(fd, UN)
+    say(i + 1, time.monotonic() - begin)
+"""
+total = 0
+for kind in KINDS:
+    counters = [start(n, COUNT, kind, rounds) for n in [0, *range(nodes)]]
+    begin = time.monotonic()
+    together(counters)
+    total += len(counters) * rounds
+    for node in range(nodes):
+        equal(f"{kind}, the count on node {node}", "%08d" % total, on(node, "print(open(work + '/counter').read())"))
+    step("%s: a counter of %d programs on %d nodes, %.1f ms a turn" %
+         (kind, len(counters), nodes, (time.monotonic() - begin) * 1000 / len(counters) / rounds))
+
+# ---- both sides get on ----
+
+TURNS = """
+    fd = os.open(work + '/lock', os.O_RDWR)
+    say('ready')
+    wait()
+    end, turns = time.monotonic() + 1, 0
+    while time.monotonic() < end:
+        by_fcntl(fd, EX)
+        time.sleep(0.005)
+        by_fcntl(fd, UN)
+        time.sleep(0.002)  # the kernel itself gives a lock again and again to a program that does not pause
+        turns += 1
+    print(turns)
+"""
+turns = [start(n, TURNS) for n in (0, 0, away, away)]
+turns = [int(n) for n in together(turns)]
+assert min(turns) >= 3, turns
+step("two programs of the home and two of another node get on: %s turns" % turns)
+
+# ---- shared and exclusive, ranges, tests ----
+
+for holder, other in ((0, away), (away, 0), (away, away)):
+    for kind in KINDS:
+        held = start(holder, f"""
+            fd = os.open(work + '/held', os.O_RDWR)
+            {kind}(fd, SH if {kind} != by_lockf else EX)
+            say(os.getpid())
+            wait()
+            {kind}(fd, EX)
+            say('exclusive')
+            wait()
+            {kind}(fd, UN)
+            say('free')
+            wait()
+        """)
+        pid = said(held)
+        TRY = f"fd = os.open(work + '/held', os.O_RDWR); print(attempt({kind}, fd, SH | NB), attempt({kind}, fd, EX | NB))"
+        seen = on(other, TRY)
+        equal(f"{kind}, shared on {holder}, {other}", "EAGAIN EAGAIN" if kind == "by_lockf" else "ok EAGAIN", seen)
+        if kind == "by_fcntl" and holder != other:
+            equal("F_GETLK of a shared lock", f"read 0+0 {pid if other else -1} free",
+                  on(other, "fd = os.open(work + '/held', os.O_RDWR); print(asked(fd, fcntl.F_GETLK), asked(fd, fcntl.F_GETLK, fcntl.F_RDLCK))"))
+        tell(held)
+        equal("upgraded", "exclusive", said(held))
+        equal(f"{kind}, exclusive on {holder}, {other}", "EAGAIN EAGAIN", on(other, TRY))
+        tell(held)
+        equal("unlocked", "free", said(held))
+        equal(f"{kind}, unlocked on {holder}, {other}", "ok ok", on(other, TRY))
+        tell(held)
+        finish(held)
+step("shared and exclusive, upgraded, unlocked: home and others, others and home, two programs of another node")
+
+held = start(away, """
+    fd = os.open(work + '/held', os.O_RDWR)
+    by_fcntl(fd, EX, 10, 10)
+    by_ofd(fd, SH, 100, 0)
+    os.lseek(fd, 5, 0)
+    os.lockf(fd, os.F_LOCK, 3)
+    say(os.getpid())
+    wait()
+    by_fcntl(fd, UN, 12, 2)
+    say('hole')
+    wait()
+""")
+pid = said(held)
+RANGES = """
+    fd = os.open(work + '/held', os.O_RDWR)
+    print(*[attempt(by_fcntl, fd, EX | NB, *r) for r in ((0, 5), (7, 1), (8, 2), (10, 1), (19, 1), (20, 80), (99, 2))], sep=' ')
+    by_fcntl(fd, UN)
+    print(asked(fd, fcntl.F_GETLK, start=12, len=1), asked(fd, OFD_GETLK, start=50, len=200), asked(fd, fcntl.F_GETLK, fcntl.F_RDLCK, 100, 0),
+          attempt(os.lockf, fd, os.F_TEST, 5), attempt(os.lockf, fd, os.F_TEST, 6), sep=', ')
+"""
+for node in range(nodes):
+    holder = pid if node else -1
+    equal(f"ranges on node {node}", f"ok EAGAIN ok EAGAIN EAGAIN ok EAGAIN\nwrite 10+10 {holder}, read 100+0 -1, free, ok, EACCES"
+          if node != away else f"ok EAGAIN ok EAGAIN EAGAIN ok EAGAIN\nwrite 10+10 {holder}, read 100+0 -1, free, ok, EACCES", on(node, RANGES))
+tell(held)
+equal("a hole", "hole", said(held))
+for node in range(nodes):
+    equal("a range with a hole", "ok EAGAIN", on(node, "fd = os.open(work + '/held', os.O_RDWR); print(attempt(by_fcntl, fd, EX | NB, 12, 2), attempt(by_fcntl, fd, EX | NB, 13, 2))"))
+finish(held)
+equal("odd calls", "EINVAL EINVAL EINVAL EBADF EBADF EINVAL ok", on(away, """
+    fd, r, w = (os.open(work + '/held', how) for how in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY))
+    print(attempt(fcntl.fcntl, fd, OFD_SETLK, record(fcntl.F_WRLCK, pid=1)), attempt(by_fcntl, fd, EX, -1, 1), attempt(by_fcntl, fd, EX, 1, -2),
+          attempt(by_fcntl, r, EX), attempt(by_fcntl, w, SH), attempt(fcntl.flock, fd, 3), attempt(fcntl.flock, r, EX))
+"""))
+step("ranges, F_GETLK, F_TEST, odd calls")
+
+# ---- whose a lock is: close, dup, fork, exec, exit, kill ----
+
+WHOSE = """
+    def other(kind):
+        fd = os.open(work + '/held', os.O_RDWR)
+        return attempt(kind, fd, EX | NB)
+    def elsewhere(kind):
+        # Another process of this node: its own locks do not exclude those of this one.
+        r, w = os.pipe()
+        if os.fork() == 0:
+            os.write(w, other(kind).encode())
+            os._exit(0)
+        os.close(w)
+        os.wait()
+        with os.fdopen(r) as f:
+            return f.read()
+    fd = os.open(work + '/held', os.O_RDWR)
+    by_fcntl(fd, EX)
+    seen = [elsewhere(by_fcntl)]
+    os.close(os.open(work + '/held', os.O_RDONLY))
+    seen.append(elsewhere(by_fcntl))  # any close ends a process's locks
+    for kind in (by_flock, by_ofd):
+        kind(fd, EX)
+        copy = os.dup(fd)
+        os.close(os.open(work + '/held', os.O_RDONLY))
+        os.close(fd)
+        seen.append(elsewhere(kind))
+        if os.fork() == 0:  # the child has the same description, and gives the lock back
+            kind(copy, UN)
+            os._exit(0)
+        os.wait()
+        seen.append(elsewhere(kind))
+        kind(copy, EX)
+        seen.append(elsewhere(kind))
+        os.close(copy)
+        end = time.monotonic() + 5
+        while elsewhere(kind) != 'ok' and time.monotonic() < end:
+            time.sleep(0.01)
+        seen.append(elsewhere(kind))
+        fd = os.open(work + '/held', os.O_RDWR)
+    by_fcntl(fd, EX)
+    if os.fork() == 0:  # a process's lock is not inherited
+        os._exit(attempt(by_fcntl, fd, EX | NB) != 'EAGAIN')
+    seen.append(os.wait()[1])
+    print(*seen)
+"""
+for node in (0, away):
+    equal(f"whose locks are on node {node}", "EAGAIN ok EAGAIN ok EAGAIN ok EAGAIN ok EAGAIN ok 0", on(node, WHOSE))
+step("close, dup and fork")
+
+equal("a child keeps the lock", "held", said(parent := start(away, """
+    fd = os.open(work + '/held', os.O_RDWR)
+    by_flock(fd, EX)
+    if os.fork() == 0:
+        wait()
+        os._exit(0)
+    say('held')
+    os._exit(0)
+""")))
+TRY = "fd = os.open(work + '/held', os.O_RDWR); print(attempt(by_flock, fd, EX | NB))"
+parent.wait()
+for _ in range(3):
+    time.sleep(0.15)
+    equal("the child keeps the lock", "EAGAIN", on(0, TRY))
+tell(parent)
+free_soon("the child has ended", 0, "by_flock", "held", 5)
+equal("a lock of a program with an inherited descriptor", "0\n0\n1", on(away, """
+    lock = work + '/held'
+    print(subprocess.run(['bash', '-c', '(flock -n 9 || exit 3; flock -n "$0" true && exit 4; exit 0) 9>>"$0"', lock]).returncode)
+    print(subprocess.run(['bash', '-c', '(flock 9; echo line >&9; sleep 0.5; flock -n "$0" true && exit 4; exit 0) 9>>"$0"', lock]).returncode)
+    print(subprocess.run(['bash', '-c', 'exec 9>>"$0"; flock 9; sleep 0.3; flock -n "$0" true; echo $?', lock], stdout=subprocess.PIPE).stdout.decode().strip())
+"""))
+free_soon("the shell has ended", 0, "by_flock", "held", 5)
+for kind in KINDS:
+    for holder, other in ((0, away), (away, 0)):
+        held = start(holder, f"fd = os.open(work + '/held', os.O_RDWR)\n{kind}(fd, EX)\nsay('held')\nwait()")
+        equal("a holder", "held", said(held))
+        waits = start(other, f"fd = os.open(work + '/held', os.O_RDWR)\nsay('waits')\n{kind}(fd, EX)\nsay('got')")
+        equal("a waiter", "waits", said(waits))
+        held.kill()
+        equal(f"{kind}: the holder on node {holder} was killed", "got", finish(waits))
+        held.wait()
+step("children, shells, kill -9")
+
+# ---- signals ----
+
+SIGNALS = """
+    rang = []
+    def ring(*_):
+        rang.append(1)
+    class Alarm(Exception):
+        pass
+    def throw(*_):
+        raise Alarm
+    fd = os.open(work + '/held', os.O_RDWR)
+    seen = []
+    for kind in (by_flock, by_fcntl, by_ofd, by_lockf):
+        signal.signal(signal.SIGALRM, throw)
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            kind(fd, EX)
+            seen.append('locked')
+        except Alarm:
+            seen.append('EINTR' if 0.15 < time.monotonic() - begin < 2 else time.monotonic() - begin)
+    signal.signal(signal.SIGALRM, ring)
+    signal.siginterrupt(signal.SIGALRM, False)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    print(*seen, flush=True)
+    by_fcntl(fd, EX)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(len(rang) > 3)
+"""
+held = start(0, "fd = os.open(work + '/held', os.O_RDWR)\nby_flock(fd, EX)\nby_fcntl(fd, EX)\nsay('held')\nwait()")
+equal("a holder", "held", said(held))
+waits = start(away, SIGNALS)
+equal("interrupted", "EINTR EINTR EINTR EINTR", said(waits))
+time.sleep(0.4)
+tell(held)
+finish(held)
+equal("not interrupted", "True", finish(waits))
+free_soon("a lock whose wait was interrupted", 0, "by_flock", "held", 5)
+step("a signal ends a wait (EINTR), or does not (SA_RESTART)")

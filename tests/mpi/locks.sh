@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 180
+# long: 20
+# rest: four nodes
+# Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock: SQLite, HDF5, git.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/outputs.bash"
+
+small_outputs_dataset
+export HDF5_USE_FILE_LOCKING=TRUE
+for n in $(half 2 4); do
+  seen_on "$n" -- "$python" "$here/locks.py" "$mnt" "$n" "${ROUNDS:-25}"
+  seen_on "$n" -- "$python" "$here/locks_programs.py" "$mnt" "$n" "${ROUNDS:-25}"
+done
