@@ -140,6 +140,55 @@ static void test_waits(void **state) {
   close(file);
 }
 
+/* Nobody gets a lock that nobody asks for any more, also if it is free before the thread is seen to have ended. */
+static void test_forgotten(void **state) {
+  (void)state;
+  assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+  assert_int_equal(whole(WRITE | WAIT), 1);
+  assert_int_equal(settled(), -EINPROGRESS);
+  d->now += 100 * SECOND;
+  for (unsigned i = 0; i < 100; i++) {
+    fs_locks_timers(d);
+    usleep(1000);
+  }
+  assert_int_equal(flock(file, LOCK_UN), 0);
+  assert_int_equal(fs_locks_reap(d), 1);
+  assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+  assert_int_equal(whole(END), 0);
+  no_owner();
+  close(file);
+}
+
+/* While a thread waits for a lock, only that thread gets it: it would lock once more after the unlock. */
+static void test_granted_once(void **state) {
+  (void)state;
+  for (unsigned i = 0; i < 20; i++) {
+    assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(whole(WRITE | WAIT), 1);
+    assert_int_equal(flock(file, LOCK_UN), 0);
+    if (i % 2 == 0) {
+      uint64_t first = question;
+      assert_int_equal(whole(WRITE | WAIT), -EINPROGRESS); /* of the question before */
+      assert_int_equal(said.answered[0], first);
+      said.answers = 0;
+    } else {
+      assert_int_equal(whole(WRITE), -EBUSY);
+      said.answers = 0;
+    }
+    assert_int_equal(settled(), 0);
+    assert_int_equal(whole(NONE), 0);
+    assert_int_equal(fs_locks_reap(d), 0);
+  }
+  /* A program that has closed a descriptor of the file loses what it waits for, and may ask again. */
+  assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+  assert_int_equal(whole(WRITE | WAIT), 1);
+  assert_int_equal(whole(END), 0);
+  said.answers = 0;
+  assert_int_equal(settled(), -EINPROGRESS);
+  no_owner();
+  close(file);
+}
+
 static void test_bounds(void **state) {
   (void)state;
   uint64_t i = 0;
@@ -194,6 +243,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_conflicts, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_waits, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_forgotten, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_granted_once, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_bounds, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_checks, setup_locks, teardown),
   };

@@ -71,7 +71,7 @@ static fs_err wait_for(const struct fs_call_lock *l, uint32_t flags) {
     if (err != -EINTR) return err;
     if (restart && handlers_restart()) continue;
     err = call(l, flags | FS_LOCK_LEAVE, &unused);
-    return err == -EBUSY ? -EINTR : err;
+    return err == -EBUSY || err == -EINPROGRESS ? -EINTR : err; /* EINPROGRESS: another thread waits on */
   }
 }
 

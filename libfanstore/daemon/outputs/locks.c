@@ -285,12 +285,20 @@ static fs_err fs_wait_start(struct fs_daemon *d, struct fs_asked a, struct fs_lo
   return 0;
 }
 
-/* The question LEAVE has asked for a last try. */
+/* Returns the answer to the question about a wait that has ended. LEAVE has asked for a last try. If
+   the owner has ended, its program has closed a descriptor of the file. If another thread of it still
+   waits, it asks again. */
+static fs_err fs_wait_result(const struct fs_lock_wait *w) {
+  if (w->owner->ended) return -EINPROGRESS;
+  bool left = atomic_load(&w->leave) && w->err < 0;
+  return left ? fs_lock_set(w->owner->fd, &w->lock, w->flags, false) : w->err;
+}
+
+/* If nobody asks, makes no last try: nobody would know of the lock. */
 static void fs_wait_end(struct fs_daemon *d, struct fs_lock_wait *w) {
   struct fs_lock_owner *o = w->owner;
-  bool left = atomic_load(&w->leave) && w->err < 0;
   fs_chain_drop(&w->chain);
-  fs_wait_answer(w, left && !o->ended ? fs_lock_set(o->fd, &w->lock, w->flags, false) : w->err);
+  if (w->asking) fs_wait_answer(w, fs_wait_result(w));
   free(w);
   d->locks->waiting--;
   o->waits--;
@@ -353,22 +361,25 @@ static fs_err fs_lock_test(const struct fs_daemon *d, const struct fs_lock_owner
   return 0;
 }
 
-/* Sets a lock. Returns -EINPROGRESS if the answer comes later. */
+/* Sets a lock. Returns -EINPROGRESS if the answer comes later. If a thread waits for this lock, only
+   that thread may get it: it could run after the program has unlocked, and would lock once more. */
 static fs_err fs_lock_take(struct fs_daemon *d, struct fs_asked a, struct fs_lock_owner *o,
                            const struct fs_names_call *c) {
   struct fs_lock_wait *w = fs_wait_find(d, o, c);
-  if (w && (c->flags & FS_LOCK_LEAVE)) {
+  if (w && !(c->flags & (FS_LOCK_WAIT | FS_LOCK_LEAVE))) return -EBUSY;
+  if (w) {
     fs_wait_asked(w, a);
-    atomic_store(&w->leave, true);
-    fs_wait_wake(w);
+    if (c->flags & FS_LOCK_LEAVE) {
+      atomic_store(&w->leave, true);
+      fs_wait_wake(w);
+    }
     return -EINPROGRESS;
   }
   fs_err err = fs_lock_bound(o, &c->lock, c->flags);
   if (err == 0) err = fs_lock_set(o->fd, &c->lock, c->flags, false);
   if (err != -EBUSY || !(c->flags & FS_LOCK_WAIT)) return err;
-  if (!w) err = fs_wait_start(d, a, o, c);
-  if (w) fs_wait_asked(w, a);
-  return w || err == 0 ? -EINPROGRESS : err;
+  err = fs_wait_start(d, a, o, c);
+  return err == 0 ? -EINPROGRESS : err;
 }
 
 void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
