@@ -189,6 +189,34 @@ static void test_granted_once(void **state) {
   close(file);
 }
 
+/* More programs than threads wait: the others ask again and again. */
+static void test_many_wait(void **state) {
+  uint32_t waiting = 0;
+  (void)state;
+  assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
+  while (waiting < 1000 && lock(2, 100 + waiting, FLOCK | WRITE | WAIT, 0, INT64_MAX) == 1) waiting++;
+  assert_int_equal(waiting, 256);
+  assert_int_equal(said.err, -EBUSY);
+  assert_int_equal(flock(file, LOCK_UN), 0);
+  for (uint32_t i = 0; i <= waiting; i++) (void)lock(2, 100 + i, END, 0, INT64_MAX);
+  no_owner();
+  close(file);
+}
+
+/* Another thread of the daemon has a lease for a moment, to see whether a program writes the file. */
+static void test_lease(void **state) {
+  char name[FS_BACKING_NAME_SIZE];
+  (void)state;
+  close(file);
+  int reader = openat(d->backing_fd, fs_backing_name(OURS, name), O_RDONLY | O_CLOEXEC);
+  if (fcntl(reader, F_SETSIG, SIGURG) < 0 || fcntl(reader, F_SETLEASE, F_RDLCK) < 0) skip();
+  assert_int_equal(lock(2, 5, WRITE, 0, 9), -EAGAIN);
+  assert_int_equal(fcntl(reader, F_SETLEASE, F_UNLCK), 0);
+  assert_int_equal(lock(2, 5, WRITE, 0, 9), 0);
+  assert_int_equal(lock(2, 5, END, 0, INT64_MAX), 0);
+  close(reader);
+}
+
 static void test_bounds(void **state) {
   (void)state;
   uint64_t i = 0;
@@ -245,6 +273,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_waits, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_forgotten, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_granted_once, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_many_wait, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_lease, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_bounds, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_checks, setup_locks, teardown),
   };

@@ -12,7 +12,8 @@
 #include "util/util.h"
 
 #define FS_LOCK_WAITERS 4u /* threads of this process that wait by a call slot */
-#define FS_LOCK_NAP_NS 5000000u
+#define FS_LOCK_NAP_NS 5000000l
+#define FS_LOCK_NAPS 4u /* doublings */
 #define FS_LOCK_SHORT_NS 10000000u /* an answer that came too soon for a wait */
 
 static fs_err call(const struct fs_call_lock *l, uint32_t flags, struct fs_lock_found *found) {
@@ -43,30 +44,34 @@ static bool handlers_restart(void) {
   return true;
 }
 
-static fs_err nap(void) {
-  const struct timespec t = {.tv_nsec = FS_LOCK_NAP_NS};
+/* Sleeps longer each time. */
+static fs_err nap(unsigned *naps) {
+  const struct timespec t = {.tv_nsec = FS_LOCK_NAP_NS << FS_MIN(*naps, FS_LOCK_NAPS)};
+  ++*naps;
   return (fs_err)FS_SYS2(SYS_nanosleep, &t, NULL);
 }
 
 /* Asks once and waits for a while. Returns -EINPROGRESS if the lock is not there yet, and -EINTR if
    a handler has run. */
-static fs_err wait_once(const struct fs_call_lock *l, uint32_t flags, struct fs_lock_found *unused) {
+static fs_err wait_once(const struct fs_call_lock *l, uint32_t flags, struct fs_lock_found *unused, unsigned *naps) {
   static _Atomic uint32_t waiters;
   uint64_t begin = fs_now_ns();
   bool turn = atomic_fetch_add(&waiters, 1) < FS_LOCK_WAITERS;
   fs_err err = call(l, turn ? flags | FS_LOCK_WAIT : flags, unused);
   atomic_fetch_sub(&waiters, 1);
   if (err != -EBUSY && err != -EINPROGRESS) return err;
-  /* Another thread of this process waits for the same lock, or this one had no turn. */
-  err = fs_now_ns() - begin < FS_LOCK_SHORT_NS ? nap() : 0;
+  /* Another thread of this process waits for the same lock, or this one had no turn, or the home has
+     no thread to spare. */
+  err = fs_now_ns() - begin < FS_LOCK_SHORT_NS ? nap(naps) : 0;
   return err == -EINTR ? err : -EINPROGRESS;
 }
 
 static fs_err wait_for(const struct fs_call_lock *l, uint32_t flags) {
   struct fs_lock_found unused;
+  unsigned naps = 0;
   bool restart = handlers_restart(); /* a handler may be gone when it has run (SA_RESETHAND) */
   for (;;) {
-    fs_err err = wait_once(l, flags, &unused);
+    fs_err err = wait_once(l, flags, &unused, &naps);
     if (err == -EINPROGRESS) continue;
     if (err != -EINTR) return err;
     if (restart && handlers_restart()) continue;

@@ -21,7 +21,7 @@
 #include "util/util.h"
 
 #define FS_LOCK_OWNERS 4096u /* on all nodes, of this home's files, and a quarter of the descriptors; then ENOLCK */
-#define FS_LOCK_WAITS 256u   /* threads that wait; then ENOLCK */
+#define FS_LOCK_WAITS 256u   /* threads that wait; others ask again and again */
 #define FS_LOCK_RANGES 4096u /* of one owner; then ENOLCK */
 #define FS_LOCK_HOLD_NS 250000000ull    /* a question about a wait is answered after this, */
 #define FS_LOCK_HOLDS 16u               /* or after this part of the deadline */
@@ -163,6 +163,7 @@ static fs_err fs_owner_make(struct fs_daemon *d, uint32_t rank, const struct fs_
   if ((*out = fs_owner_find(d, rank, c)) != NULL) return 0;
   if (fs_locks_full(d)) return -ENOLCK;
   fs_fd fd = fs_backing_file_open(d, c->lock.id, O_RDWR);
+  if (fd == -EAGAIN) return fd; /* another thread has a lease for a moment: the call comes again */
   if (fd < 0) return fd == -ENOENT ? -ENOENT : -ENOLCK;
   struct fs_lock_owner *o = calloc(1, sizeof(*o));
   if (!o) {
@@ -266,17 +267,18 @@ static void fs_wait_asked(struct fs_lock_wait *w, struct fs_asked a) {
   w->forget_at = d->now + FS_LOCK_FORGET_NS + d->cfg->deadline_ns;
 }
 
+/* Returns -EBUSY if there is no thread to spare: the client then asks again. */
 static fs_err fs_wait_start(struct fs_daemon *d, struct fs_asked a, struct fs_lock_owner *o,
                             const struct fs_names_call *c) {
   struct fs_lock_wait *w = d->locks->waiting < FS_LOCK_WAITS ? calloc(1, sizeof(*w)) : NULL;
-  if (!w) return -ENOLCK;
+  if (!w) return -EBUSY;
   w->d = d;
   w->owner = o;
   w->lock = c->lock;
   w->flags = c->flags & (FS_LOCK_READ | FS_LOCK_WRITE | FS_LOCK_FLOCK);
   if (fs_thread_start(fs_wait_main, w) < 0) {
     free(w);
-    return -ENOLCK;
+    return -EBUSY;
   }
   o->waits++;
   d->locks->waiting++;
