@@ -217,6 +217,35 @@ static void test_lease(void **state) {
   close(reader);
 }
 
+/* That another node locks a file does not make it one that a program has open for writing. */
+static void looked_at(uint32_t flags) {
+  struct fs_backing_file *f = fs_backing_find(d, OURS);
+  assert_int_equal(lock(2, 5, flags, 0, INT64_MAX), 0);
+  fs_backing_created(d, OURS);
+  fs_backing_timers(d);
+  assert_false(f->publishing); /* not yet: it is young */
+  d->now += SECOND;
+  fs_backing_timers(d);
+  assert_int_equal(f->publishing, (flags & FLOCK) == 0 || file < 0);
+  assert_int_equal(lock(2, 5, END, 0, INT64_MAX), 0);
+}
+static void test_closed_and_locked(void **state) {
+  (void)state;
+  close(file);
+  looked_at(WRITE);
+}
+static void test_closed_and_flocked(void **state) {
+  (void)state;
+  close(file);
+  file = -1;
+  looked_at(WRITE | FLOCK);
+}
+static void test_open_and_flocked(void **state) {
+  (void)state;
+  looked_at(WRITE | FLOCK);
+  close(file);
+}
+
 static void test_bounds(void **state) {
   (void)state;
   uint64_t i = 0;
@@ -275,6 +304,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_granted_once, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_many_wait, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_lease, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_closed_and_locked, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_closed_and_flocked, setup_locks, teardown),
+      cmocka_unit_test_setup_teardown(test_open_and_flocked, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_bounds, setup_locks, teardown),
       cmocka_unit_test_setup_teardown(test_checks, setup_locks, teardown),
   };

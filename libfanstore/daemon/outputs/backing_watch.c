@@ -18,6 +18,7 @@
 #include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/left.h"
+#include "daemon/outputs/locks.h"
 #include "daemon/outputs/replicate.h"
 #include "daemon/outputs/service.h"
 #include "util/sys.h"
@@ -202,7 +203,9 @@ static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_
 /*
  * Looks at a file, which leaves its list, and publishes it if its record is out of date. A file that
  * is still open enters the list again. It gets its replica when it is closed or synced. If it was
- * never published, it need not be while it is open: other nodes ask for it.
+ * never published, it need not be while it is open: other nodes ask for it. If the daemon itself has
+ * descriptors for locks, which may be for long, the kernel cannot tell whether somebody else has it
+ * open. Then it is taken to be closed, and looked at again.
  */
 static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_call_publish c = {.id = f->id};
@@ -212,6 +215,7 @@ static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
   /* First this, then the attributes: what is written before the close is in them. */
   bool open = fs_backing_written(d, f->id) > 0;
   if (open) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
+  open = open && !fs_locks_writable(d, f->id);
   if ((open && f->mode == 0) || !fs_backing_fill(d, &c, &flags)) return;
   bool same = fs_watch_same(f, &c), whole = !open && f->untold;
   if (same && whole && !d->replicas) {

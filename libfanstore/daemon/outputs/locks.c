@@ -27,12 +27,13 @@
 #define FS_LOCK_HOLDS 16u               /* or after this part of the deadline */
 #define FS_LOCK_FORGET_NS 2000000000ull /* a wait that nobody asks about ends */
 
-/* An owner: on `rank`, a process or an open file description. */
+/* An owner: on `rank`, a process or an open file description. One that has both kinds of locks, of
+   flock and of fcntl, is two owners here. */
 struct fs_lock_owner {
   struct fs_table_link by_id; /* by the file's id */
   uint64_t owner;
   uint32_t rank, pid;
-  bool process;
+  bool process, flock;
   bool ended;       /* its waits are about to end; then it goes */
   int fd;           /* of the backing file */
   uint32_t waits;   /* threads that use fd */
@@ -151,18 +152,27 @@ static struct fs_lock_owner *fs_owner_next(struct fs_table_link *l) {
 }
 
 static struct fs_lock_owner *fs_owner_find(const struct fs_daemon *d, uint32_t rank, const struct fs_names_call *c) {
-  bool process = c->flags & FS_LOCK_PROCESS;
+  bool process = c->flags & FS_LOCK_PROCESS, kind = c->flags & FS_LOCK_FLOCK;
   struct fs_lock_owner *o = fs_owner_next(fs_table_find(&d->locks->owners, c->lock.id));
-  while (o && (o->rank != rank || o->owner != c->lock.owner || o->process != process || o->ended))
+  while (o && (o->rank != rank || o->owner != c->lock.owner || o->process != process || o->flock != kind || o->ended))
     o = fs_owner_next(fs_table_more(&o->by_id));
   return o;
 }
 
+bool fs_locks_writable(const struct fs_daemon *d, uint64_t id) {
+  struct fs_table_link *l = d->locks ? fs_table_find(&d->locks->owners, id) : NULL;
+  for (const struct fs_lock_owner *o; (o = fs_owner_next(l)) != NULL; l = fs_table_more(l))
+    if (!o->flock) return true;
+  return false;
+}
+
+/* The kernel wants a description that can be written for an exclusive lock of fcntl. */
 static fs_err fs_owner_make(struct fs_daemon *d, uint32_t rank, const struct fs_names_call *c,
                             struct fs_lock_owner **out) {
   if ((*out = fs_owner_find(d, rank, c)) != NULL) return 0;
   if (fs_locks_full(d)) return -ENOLCK;
-  fs_fd fd = fs_backing_file_open(d, c->lock.id, O_RDWR);
+  bool kind = c->flags & FS_LOCK_FLOCK;
+  fs_fd fd = fs_backing_file_open(d, c->lock.id, kind ? O_RDONLY : O_RDWR);
   if (fd == -EAGAIN) return fd; /* another thread has a lease for a moment: the call comes again */
   if (fd < 0) return fd == -ENOENT ? -ENOENT : -ENOLCK;
   struct fs_lock_owner *o = calloc(1, sizeof(*o));
@@ -170,8 +180,12 @@ static fs_err fs_owner_make(struct fs_daemon *d, uint32_t rank, const struct fs_
     close(fd);
     return -ENOLCK;
   }
-  *o = (struct fs_lock_owner){
-      .owner = c->lock.owner, .rank = rank, .pid = c->lock.pid, .process = c->flags & FS_LOCK_PROCESS, .fd = fd};
+  *o = (struct fs_lock_owner){.owner = c->lock.owner,
+                              .rank = rank,
+                              .pid = c->lock.pid,
+                              .process = c->flags & FS_LOCK_PROCESS,
+                              .flock = kind,
+                              .fd = fd};
   fs_table_add(&d->locks->owners, &o->by_id, c->lock.id);
   if (rank != d->net->rank) atomic_fetch_add(&d->ctl->lock_owners, 1);
   *out = o;
@@ -384,15 +398,25 @@ static fs_err fs_lock_take(struct fs_daemon *d, struct fs_asked a, struct fs_loc
   return err == 0 ? -EINPROGRESS : err;
 }
 
+/* Ends both kinds of locks of an owner. */
+static void fs_locks_end(struct fs_daemon *d, uint32_t rank, const struct fs_names_call *c) {
+  struct fs_names_call kind = *c;
+  for (unsigned i = 0; i < 2; i++, kind.flags ^= FS_LOCK_FLOCK) {
+    struct fs_lock_owner *o = fs_owner_find(d, rank, &kind);
+    if (o) fs_owner_end(d, o);
+  }
+}
+
 void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c) {
   struct fs_lock_owner *o = fs_owner_find(d, a.from, c);
   struct fs_lock_found found = {0};
   bool test = c->flags & FS_LOCK_TEST;
   fs_err err = 0;
-  if (c->flags & (FS_LOCK_END | FS_LOCK_NONE)) {
-    if (o && (c->flags & FS_LOCK_END)) fs_owner_end(d, o);
-    if (o && (c->flags & FS_LOCK_NONE)) err = fs_lock_bound(o, &c->lock, c->flags);
-    if (o && (c->flags & FS_LOCK_NONE)) err = fs_lock_set(o->fd, &c->lock, c->flags, false);
+  if (c->flags & FS_LOCK_END) {
+    fs_locks_end(d, a.from, c);
+  } else if (c->flags & FS_LOCK_NONE) {
+    if (o) err = fs_lock_bound(o, &c->lock, c->flags);
+    if (o && err == 0) err = fs_lock_set(o->fd, &c->lock, c->flags, false);
   } else {
     err = !f || f->gone ? -ENOENT : f->in ? -ENOLCK : fs_owner_make(d, a.from, c, &o);
     if (err == 0) err = test ? fs_lock_test(d, o, c, &found) : fs_lock_take(d, a, o, c);

@@ -15,6 +15,8 @@
 fs_err fs_locks_new(struct fs_daemon *d);
 /* Handles LOCK at the file's home. */
 void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f, const struct fs_names_call *c);
+/* Returns true if the daemon itself has descriptors of the file that can be written, for locks. */
+bool fs_locks_writable(const struct fs_daemon *d, uint64_t id);
 /* Answers the calls whose waiting threads have ended. Returns how many. */
 int fs_locks_reap(struct fs_daemon *d);
 void fs_locks_timers(struct fs_daemon *d);
