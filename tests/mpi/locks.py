@@ -266,3 +266,88 @@ finish(held)
 equal("not interrupted", "True", finish(waits))
 free_soon("a lock whose wait was interrupted", 0, "by_flock", "held", 5)
 step("a signal ends a wait (EINTR), or does not (SA_RESTART)")
+
+# ---- what was written under a lock ----
+
+GROWN = """
+    fd = os.open(work + '/held', os.O_RDWR)
+    seen = os.stat(work + '/held').st_size
+    say('ready')
+    wait()
+    by_flock(fd, EX)
+    size = os.stat(work + '/held').st_size
+    print(size - seen, os.fstat(fd).st_size - seen, len(os.pread(fd, 1 << 20, 0)) - seen)
+"""
+for writer, reader in ((0, away), (away, 0), (away, away), (1, away)):
+    for how in ("unlocks", "closes", "is killed"):
+        sees = start(reader, GROWN)
+        equal("a reader", "ready", said(sees))
+        writes = start(writer, """
+            fd = os.open(work + '/held', os.O_RDWR)
+            by_flock(fd, EX)
+            os.pwrite(fd, b'more', os.fstat(fd).st_size)
+            say('written')
+            if wait() == 'unlocks':
+                by_flock(fd, UN)
+            else:
+                os.close(fd)
+            say('done')
+            wait()
+        """)
+        equal("a writer", "written", said(writes))
+        if how == "is killed":
+            writes.kill()
+            writes.wait()
+        else:
+            tell(writes, how)
+            equal("a writer", "done", said(writes))
+        tell(sees)
+        equal(f"size by name, by descriptor, bytes, on node {reader}: the writer on {writer} {how}", "4 4 4", finish(sees))
+        if how != "is killed":
+            tell(writes)
+            finish(writes)
+step("the next one sees what was written, when the writer unlocks, closes, or is killed")
+
+mapped = start(0, """
+    import mmap
+    fd = os.open(work + '/shared', os.O_RDWR)
+    map = mmap.mmap(fd, 8)
+    by_flock(fd, EX)
+    map[:8] = b'00000001'
+    by_flock(fd, UN)
+    say('stored')
+    wait()
+    by_flock(fd, EX)
+    map[:8] = b'00000002'
+    by_flock(fd, UN)
+    say('stored')
+    wait()
+    by_flock(fd, EX)
+    map[:8] = b'00000003'
+    by_flock(fd, UN)
+    say('stored')
+    wait()
+""")
+equal("stores", "stored", said(mapped))
+looks = start(away, """
+    fd = os.open(work + '/shared', os.O_RDWR)
+    time.sleep(0.2)
+    say(os.pread(fd, 8, 0).decode())
+    wait()
+    for _ in range(2):
+        by_flock(fd, SH)
+        say(os.pread(fd, 8, 0).decode())
+        by_flock(fd, UN)
+        wait()
+""")
+equal("stores, read without a lock", "00000001", said(looks))
+for n in (2, 3):
+    tell(mapped)
+    equal("stores", "stored", said(mapped))
+    tell(looks)
+    equal("stores through a mapping, read under a lock", f"0000000{n}", said(looks))
+tell(looks)
+finish(looks)
+tell(mapped)
+finish(mapped)
+step("stores through a mapping under a lock")

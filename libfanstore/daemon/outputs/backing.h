@@ -231,5 +231,7 @@ void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f);
 /* Like fs_backing_publish_open, if the file has changed. The caller may be about to write it, or has
    just emptied it by O_TRUNC: see fs_backing_is_open. */
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+/* Like fs_backing_publish_open, if the file was published before and has changed since. */
+void fs_backing_show(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
 
 #endif

@@ -237,6 +237,19 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
     done(ctx, 0, NULL, 0);
 }
 
+void fs_backing_show(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  struct fs_call_publish c = {.id = id};
+  uint32_t flags;
+  bool old = f && f->mode != 0 && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags) &&
+             (f->publishing || !fs_watch_same(f, &c));
+  if (old) fs_backing_is_open(d, f);
+  if (old)
+    fs_backing_publish_open(d, id, done, ctx);
+  else
+    done(ctx, 0, NULL, 0);
+}
+
 /* Each list is in the order of look_at. If much is being published, files stay in it. */
 static void fs_open_timers(struct fs_daemon *d, const struct fs_chain *list, uint32_t most) {
   for (; most > 0 && !fs_chain_empty(list) && d->backing_files->publishing < FS_WATCH_PUBLISHING; most--) {

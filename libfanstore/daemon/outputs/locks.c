@@ -265,10 +265,36 @@ static struct fs_lock_wait *fs_wait_find(const struct fs_daemon *d, const struct
   return NULL;
 }
 
+/* A lock was granted. Its answer waits until the file's record is right, so that the program sees
+   what was written under the lock before: whoever wrote may have unlocked without publishing, or may
+   have been killed. */
+struct fs_lock_granted {
+  struct fs_daemon *d;
+  struct fs_asked asked;
+};
+
+static void fs_lock_shown(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_lock_granted *g = ctx;
+  (void)err, (void)body, (void)n;
+  fs_ns_answer(g->d->ns, g->asked, 0, NULL, 0);
+  free(g);
+}
+
+/* Answers a question for a lock. */
+static void fs_lock_answer(struct fs_daemon *d, uint64_t id, struct fs_asked a, fs_err err) {
+  struct fs_lock_granted *g = err == 0 ? malloc(sizeof(*g)) : NULL;
+  if (!g) {
+    fs_ns_answer(d->ns, a, err, NULL, 0);
+    return;
+  }
+  *g = (struct fs_lock_granted){.d = d, .asked = a};
+  fs_backing_show(d, id, fs_lock_shown, g);
+}
+
 static void fs_wait_answer(struct fs_lock_wait *w, fs_err err) {
   if (!w->asking) return;
   w->asking = false;
-  fs_ns_answer(w->d->ns, w->asked, err, NULL, 0);
+  fs_lock_answer(w->d, w->owner->by_id.key, w->asked, err);
 }
 
 /* Makes `a` the question about this wait. Another thread may have asked before. */
@@ -411,6 +437,7 @@ void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fil
   struct fs_lock_owner *o = fs_owner_find(d, a.from, c);
   struct fs_lock_found found = {0};
   bool test = c->flags & FS_LOCK_TEST;
+  bool sets = false;
   fs_err err = 0;
   if (c->flags & FS_LOCK_END) {
     fs_locks_end(d, a.from, c);
@@ -419,7 +446,10 @@ void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fil
     if (o && err == 0) err = fs_lock_set(o->fd, &c->lock, c->flags, false);
   } else {
     err = !f || f->gone ? -ENOENT : f->in ? -ENOLCK : fs_owner_make(d, a.from, c, &o);
+    sets = err == 0 && !test;
     if (err == 0) err = test ? fs_lock_test(d, o, c, &found) : fs_lock_take(d, a, o, c);
   }
-  if (err != -EINPROGRESS) fs_ns_answer(d->ns, a, err, &found, test && err == 0 ? sizeof(found) : 0);
+  if (sets && err == 0)
+    fs_lock_answer(d, c->lock.id, a, 0);
+  else if (err != -EINPROGRESS) fs_ns_answer(d->ns, a, err, &found, test && err == 0 ? sizeof(found) : 0);
 }
