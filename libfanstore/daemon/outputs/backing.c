@@ -107,7 +107,7 @@ void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, 
   f->mtime = c->mtime;
   f->mtime_ns = c->mtime_ns;
   f->mode = S_IFREG | (c->mode & 07777);
-  if (f->reported) f->reported->loose = true; /* a mapping changes it without new times */
+  fs_backing_loosen(d, c->id);
   f->untold = open;
   if (!open) fs_modules_published(d, c->id);
 }
@@ -248,6 +248,11 @@ static void fs_backing_version(struct fs_daemon *d, struct fs_backing_reported *
   t->mtime = st->st_mtim;
   t->ctime = st->st_ctim;
   t->loose = fs_backing_young(st);
+}
+
+void fs_backing_loosen(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f && f->reported) f->reported->loose = true; /* a mapping changes it without new times */
 }
 
 static size_t fs_backing_words(const struct fs_daemon *d) {

@@ -131,6 +131,8 @@ const char *fs_backing_name(uint64_t id, char name[FS_BACKING_NAME_SIZE]);
    attributes; fs_backing_holder records that the rank has the file open. */
 fs_err fs_backing_opened(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_opened *held);
 fs_err fs_backing_holder(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank);
+/* Makes the next snapshot a new version, also if the attributes are the same. */
+void fs_backing_loosen(struct fs_daemon *d, uint64_t id);
 /* Records that the rank has a segment of the file, even if the extent map loses it. */
 fs_err fs_backing_writer(struct fs_daemon *d, struct fs_backing_file *f, uint32_t rank);
 bool fs_backing_writes(const struct fs_daemon *d, const struct fs_backing_file *f, uint32_t rank);

@@ -166,7 +166,9 @@ bool fs_locks_writable(const struct fs_daemon *d, uint64_t id) {
   return false;
 }
 
-/* The kernel wants a description that can be written for an exclusive lock of fcntl. */
+/* The kernel wants a description that can be written for an exclusive lock of fcntl. Until now a
+   program of this node could unlock without publishing its stores through a mapping, which change no
+   times. */
 static fs_err fs_owner_make(struct fs_daemon *d, uint32_t rank, const struct fs_names_call *c,
                             struct fs_lock_owner **out) {
   if ((*out = fs_owner_find(d, rank, c)) != NULL) return 0;
@@ -188,6 +190,7 @@ static fs_err fs_owner_make(struct fs_daemon *d, uint32_t rank, const struct fs_
                               .fd = fd};
   fs_table_add(&d->locks->owners, &o->by_id, c->lock.id);
   if (rank != d->net->rank) atomic_fetch_add(&d->ctl->lock_owners, 1);
+  fs_backing_loosen(d, c->lock.id);
   *out = o;
   return 0;
 }
