@@ -139,8 +139,12 @@ fs_err fs_output_lock(struct fs_slot *s, uint32_t flags, uint64_t start, uint64_
   if (published != 0 && (flags & sets)) return published;
   bool wait = flags & FS_LOCK_WAIT;
   fs_err err = wait ? wait_for(&l, flags & ~(uint32_t)FS_LOCK_WAIT) : call(&l, flags, test ? found : &unused);
-  /* What others have written under the lock is read anew. */
-  if (err == 0 && (flags & sets) && !test) fs_output_changed(s->entry);
+  /* While this thread waited, another may have closed a descriptor of the file, which ended the
+     process's locks and the note of them. What others have written is read anew. */
+  if (err == 0 && (flags & sets) && !test) {
+    (void)note(s, flags);
+    fs_output_changed(s->entry);
+  }
   return err == 0 ? published : to_program(s, err);
 }
 
