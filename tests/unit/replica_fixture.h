@@ -72,7 +72,9 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
     ping[pings].id = head->id;
     ping[pings++].rank = rank;
   }
-  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND && c->op != FS_NAMES_MAPS) return;
+  if (c->op != FS_NAMES_REPLICA && c->op != FS_NAMES_DROP && c->op != FS_NAMES_EXTEND && c->op != FS_NAMES_MAPS &&
+      c->op != FS_NAMES_LOCK)
+    return;
   said.asks++;
   said.head = *head;
   memcpy(&said.call, body, sizeof(said.call));

@@ -38,6 +38,7 @@ struct fs_lock_holder {
   bool granted; /* it may have locks */
   bool poll;    /* it is to be looked for */
   bool ended;   /* its locks are to end */
+  bool closed;  /* the client's last call was END */
   bool ending;  /* END is under way */
   bool lost;    /* the home is gone, and the locks with it */
 };
@@ -291,6 +292,12 @@ static void fs_holder_answered(void *ctx, fs_err err, const void *body, size_t n
     h->granted = true;
     h->home = fs_home_of(call->d, call->lock.id);
   }
+  /* The program has closed the file. Its END may not have reached the home, or have overtaken a LOCK
+     that the program did not wait for. */
+  if (h->closed && h->known && h->asking == 0) {
+    h->ended = true;
+    h->tries = 0;
+  }
   /* The client has gone while this call was under way. */
   if (!call->client && h->client == NULL && h->process) h->ended = true;
   fs_holder_settle(h);
@@ -308,8 +315,9 @@ static void fs_holder_start(struct fs_client_call *call, const struct fs_names_c
       return;
     }
   }
-  if (h && (c->flags & FS_LOCK_END) && h->lost) fs_holder_end(h);
-  if (!h || (c->flags & FS_LOCK_LOOK) || h->lost) {
+  bool lost = h && h->lost;
+  if (lost && (c->flags & FS_LOCK_END)) fs_holder_end(h); /* and frees it */
+  if (!h || (c->flags & FS_LOCK_LOOK) || lost) {
     fs_client_call_done(call, 0, NULL, 0);
     return;
   }
@@ -319,7 +327,8 @@ static void fs_holder_start(struct fs_client_call *call, const struct fs_names_c
   call->lock.ends = c->flags & FS_LOCK_END;
   call->lock.sets = (c->flags & (FS_LOCK_READ | FS_LOCK_WRITE)) && !(c->flags & FS_LOCK_TEST);
   h->asking++;
-  if (!(c->flags & FS_LOCK_END)) {
+  h->closed = call->lock.ends;
+  if (!h->closed) {
     h->client = call->client;
     h->known = true;
     h->poll = h->ended = false;
