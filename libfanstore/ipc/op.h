@@ -30,16 +30,16 @@ enum fs_scope {
 struct fs_op {
   const char *name;
   enum fs_scope scope;
-  bool client;    /* a client may make the call */
-  bool changes;   /* the call changes names: EROFS if outputs are read-only; what is lent of the
-                     directory is recalled before it */
-  bool not_twice; /* a forked child must not repeat its parent's unfinished call */
-  bool not_later; /* never resend: a late copy could undo a newer change */
-  uint8_t dir;    /* field: the directory whose primary is called */
-  uint8_t id;     /* field: the record that the call is about */
-  uint8_t call;   /* field: the call's id, set by the client's daemon; a call is done once */
-  uint8_t bytes;  /* field: bytes that reach a replica before the answer */
-  uint32_t flags; /* all flags that the operation has */
+  bool client;      /* a client may make the call */
+  bool changes;     /* the call changes names: EROFS if outputs are read-only; what is lent of the
+                       directory is recalled before it */
+  bool not_twice;   /* a forked child must not repeat its parent's unfinished call */
+  bool not_later;   /* never resend: a late copy could undo a newer change */
+  uint8_t dir;      /* field: the directory whose primary is called */
+  uint8_t id;       /* field: the record that the call is about */
+  uint8_t call;     /* field: the call's id, set by the client's daemon; a call is done once */
+  uint8_t bytes;    /* field: bytes that reach a replica before the answer */
+  uint32_t flags;   /* all flags that the operation has */
   uint32_t signals; /* flags with which a signal handler ends the client's wait (EINTR) */
   /* Checks of the two tails; NULL: the tail must be empty. */
   bool (*tail)(const char *bytes, size_t n);

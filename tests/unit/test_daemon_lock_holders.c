@@ -3,6 +3,9 @@
  * Owners of locks on this node (daemon/outputs/lock_holders.c; replica_fixture.h): what the home hears about the locks
  * of a client. The test is the home, node 0.
  */
+#include <sys/socket.h>
+#include <sys/stat.h>
+
 #include "daemon/outputs/client_calls.h"
 #include "daemon/outputs/locks.h"
 #include "ipc/channel.h"
@@ -26,8 +29,9 @@ static int teardown_holders(void **state) {
 }
 
 /* Makes a call of the client. Returns whether the home was asked. */
-static bool call(uint32_t flags) {
-  struct fs_names_call c = {.op = FS_NAMES_LOCK, .flags = flags, .lock = {.id = THEIRS, .owner = 5, .end = INT64_MAX}};
+static bool call_by(uint64_t owner, uint32_t flags) {
+  struct fs_names_call c = {
+      .op = FS_NAMES_LOCK, .flags = flags, .lock = {.id = THEIRS, .owner = owner, .end = INT64_MAX}};
   struct fs_client_call *k = malloc(sizeof(*k));
   unsigned asks = said.asks;
   assert_non_null(k);
@@ -36,6 +40,10 @@ static bool call(uint32_t flags) {
   client.call_slot[0] = k;
   fs_lock_call.start(k, &c);
   return said.asks > asks;
+}
+
+static bool call(uint32_t flags) {
+  return call_by(5, flags);
 }
 
 static void home_answers_to(uint64_t id, fs_err err) {
@@ -121,12 +129,40 @@ static void test_home_lost(void **state) {
   assert_int_equal(fs_lock_holders_check(d, &client, THEIRS), 0);
 }
 
+/* The client has gone. Of its open file descriptions, other processes have some, more than a few. */
+static void test_many_descriptions(void **state) {
+  enum { KEPT = 300, GONE = 50 };
+  int fd[KEPT];
+  struct stat st;
+  (void)state;
+  for (unsigned i = 0; i < KEPT; i++) {
+    fd[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(fstat(fd[i], &st), 0);
+    if (i % (KEPT / GONE) == 0) {
+      assert_true(call_by(FS_LOCK_OWNER(UINT32_MAX - i, 1), WRITE));
+      home_answers(0);
+    }
+    assert_true(call_by(FS_LOCK_OWNER(st.st_ino, 1), WRITE));
+    home_answers(0);
+  }
+  fs_lock_holders_forget(d, &client);
+  unsigned asks = said.asks;
+  for (unsigned i = 0; i < 3; i++) {
+    fs_lock_holders_timers(d);
+    run();
+    d->now += 10 * SECOND;
+  }
+  assert_int_equal(said.asks - asks, GONE);
+  for (unsigned i = 0; i < KEPT; i++) close(fd[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_end, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_end_lost, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_end_overtakes, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_client_gone, setup_holders, teardown_holders),
+      cmocka_unit_test_setup_teardown(test_many_descriptions, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_home_lost, setup_holders, teardown_holders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

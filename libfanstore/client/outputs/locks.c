@@ -13,7 +13,7 @@
 
 #define FS_LOCK_WAITERS 4u /* threads of this process that wait by a call slot */
 #define FS_LOCK_NAP_NS 5000000l
-#define FS_LOCK_NAPS 4u /* doublings */
+#define FS_LOCK_NAPS 4u            /* doublings */
 #define FS_LOCK_SHORT_NS 10000000u /* an answer that came too soon for a wait */
 
 static fs_err call(const struct fs_call_lock *l, uint32_t flags, struct fs_lock_found *found) {

@@ -20,10 +20,10 @@
 
 #define FS_LOCK_HOLDERS 4096u /* on this node; then ENOLCK */
 #define FS_LOCK_END_TRIES 4u
-#define FS_LOCK_LOOKS 64u            /* closes that wait for a look in /proc; others do not wait */
-#define FS_LOCK_SCANNED 256u         /* placeholders in one look */
-#define FS_LOCK_SCAN_NS 100000000ull /* least time between two looks that nobody waits for */
-#define FS_LOCK_SCAN_SHARE 20u       /* these take at most this part of a processor */
+#define FS_LOCK_LOOKS 64u               /* closes that wait for a look in /proc; others do not wait */
+#define FS_LOCK_SCANNED FS_LOCK_HOLDERS /* placeholders in one look */
+#define FS_LOCK_SCAN_NS 100000000ull    /* least time between two looks that nobody waits for */
+#define FS_LOCK_SCAN_SHARE 20u          /* these take at most this part of a processor */
 
 struct fs_lock_holder {
   struct fs_table_link by_id; /* by the file's id */
@@ -170,22 +170,26 @@ static void fs_scan_fd(struct fs_lock_scan *s, int dir, const char *name) {
   if (at) s->found[at - s->ino] = true;
 }
 
-static void fs_scan_process(struct fs_lock_scan *s, const char *pid) {
+/* A process may have gone, or hide its descriptors. */
+static fs_err fs_scan_process(struct fs_lock_scan *s, const char *pid) {
   char path[40];
   snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
   DIR *dir = opendir(path);
-  for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+  if (!dir) return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+  for (const struct dirent *e; (e = readdir(dir)) != NULL;)
     if (e->d_name[0] != '.') fs_scan_fd(s, dirfd(dir), e->d_name);
-  if (dir) closedir(dir);
+  closedir(dir);
+  return 0;
 }
 
-/* Returns whether all were found. */
-static bool fs_scan_all(struct fs_lock_scan *s, DIR *proc) {
+/* Returns 1 if all were found, 0 if not, or an error. */
+static int fs_scan_all(struct fs_lock_scan *s, DIR *proc) {
   bool all = true;
-  for (const struct dirent *e; (e = readdir(proc)) != NULL;)
-    if (e->d_name[0] >= '0' && e->d_name[0] <= '9') fs_scan_process(s, e->d_name);
+  fs_err err = 0;
+  for (const struct dirent *e; err == 0 && (e = readdir(proc)) != NULL;)
+    if (e->d_name[0] >= '0' && e->d_name[0] <= '9') err = fs_scan_process(s, e->d_name);
   for (uint32_t i = 0; i < s->n; i++) all = all && s->found[i];
-  return all;
+  return err != 0 ? err : all;
 }
 
 /* Looks twice for what it does not find: it may miss a descriptor that moves from one process to
@@ -195,13 +199,14 @@ static fs_err fs_scan_work(struct fs_io *io) {
   uint64_t begin = fs_now_ns();
   DIR *proc = opendir("/proc");
   if (!proc) return -errno;
-  if (!fs_scan_all(s, proc)) {
+  int all = fs_scan_all(s, proc);
+  if (all == 0) {
     rewinddir(proc);
-    (void)fs_scan_all(s, proc);
+    all = fs_scan_all(s, proc);
   }
   closedir(proc);
   s->took = fs_now_ns() - begin;
-  return 0;
+  return FS_MIN(all, 0);
 }
 
 static bool fs_holder_polled(const struct fs_lock_holder *h) {
@@ -225,10 +230,13 @@ static void fs_scan_done(struct fs_io *io) {
   fs_looks_answer(t);
 }
 
-static void fs_scan_add(struct fs_lock_scan *s, uint32_t ino) {
+/* Sorts the placeholders, and drops those that come twice. */
+static void fs_scan_sort(struct fs_lock_scan *s) {
+  uint32_t n = 0;
+  qsort(s->ino, s->n, sizeof(s->ino[0]), fs_scan_order);
   for (uint32_t i = 0; i < s->n; i++)
-    if (s->ino[i] == ino) return;
-  if (s->n < FS_LOCK_SCANNED) s->ino[s->n++] = ino;
+    if (n == 0 || s->ino[n - 1] != s->ino[i]) s->ino[n++] = s->ino[i];
+  s->n = n;
 }
 
 static void fs_scan_start(struct fs_daemon *d) {
@@ -236,14 +244,15 @@ static void fs_scan_start(struct fs_daemon *d) {
   struct fs_lock_scan *s = &t->scan;
   *s = (struct fs_lock_scan){.io = {.work = fs_scan_work, .done = fs_scan_done}, .d = d};
   for (struct fs_table_link *l = fs_table_next(&t->table, NULL); l; l = fs_table_next(&t->table, l))
-    if (fs_holder_polled(fs_holder_of(l))) fs_scan_add(s, FS_LOCK_OWNER_INO(fs_holder_of(l)->owner));
+    if (s->n < FS_LOCK_SCANNED && fs_holder_polled(fs_holder_of(l)))
+      s->ino[s->n++] = FS_LOCK_OWNER_INO(fs_holder_of(l)->owner);
   t->serving = t->nlooks;
   if (s->n == 0) {
     t->ready = t->serving;
     fs_looks_answer(t);
     return;
   }
-  qsort(s->ino, s->n, sizeof(s->ino[0]), fs_scan_order);
+  fs_scan_sort(s);
   t->scanning = true;
   fs_iopool_submit(&d->pool, &s->io);
 }

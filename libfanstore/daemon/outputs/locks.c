@@ -454,5 +454,6 @@ void fs_locks_call(struct fs_daemon *d, struct fs_asked a, struct fs_backing_fil
   }
   if (sets && err == 0)
     fs_lock_answer(d, c->lock.id, a, 0);
-  else if (err != -EINPROGRESS) fs_ns_answer(d->ns, a, err, &found, test && err == 0 ? sizeof(found) : 0);
+  else if (err != -EINPROGRESS)
+    fs_ns_answer(d->ns, a, err, &found, test && err == 0 ? sizeof(found) : 0);
 }
