@@ -377,3 +377,36 @@ equal("a lock that came after another descriptor was closed ends with its own", 
 tell(waits)
 finish(waits)
 step("a descriptor is closed while another thread waits for a lock of the process")
+
+# ---- what is written while a lock lasts ----
+
+for how in ("os.O_RDWR", "os.O_WRONLY | os.O_APPEND"):
+    writes = start(away, f"""
+        fd = os.open(work + '/held', {how})
+        by_flock(fd, EX)
+        say('held')
+        wait()
+        os.lseek(fd, 0, 2)
+        os.write(fd, b'more')
+        say('written')
+        wait()
+    """)
+    equal("a writer", "held", said(writes))
+    time.sleep(1.5)  # the home looked at the file when it was locked
+    looks = start(away, """
+        size = os.stat(work + '/held').st_size
+        say('ready')
+        wait()
+        end = time.monotonic() + 4
+        while os.stat(work + '/held').st_size == size and time.monotonic() < end:
+            time.sleep(0.05)
+        print(os.stat(work + '/held').st_size - size)
+    """)
+    equal("one that looks", "ready", said(looks))
+    tell(writes)
+    equal("a writer", "written", said(writes))
+    tell(looks)
+    equal(f"bytes of a locked file ({how}) that another process sees after a while", "4", finish(looks))
+    tell(writes)
+    finish(writes)
+step("other programs see a locked file grow")

@@ -230,6 +230,10 @@ void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done,
 /* Says that a program may have the file open for writing. From now on it is published once a second
    if it has changed, until nobody has. */
 void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f);
+/* Says that another node writes to the backing file. A second later the file is published if nobody
+   has done so: the writer may keep it open for long, or be killed. With replicas that would bring the
+   bytes to another node each time. */
+void fs_backing_grows(struct fs_daemon *d, struct fs_backing_file *f);
 /* Like fs_backing_publish_open, if the file has changed. The caller may be about to write it, or has
    just emptied it by O_TRUNC: see fs_backing_is_open. */
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);

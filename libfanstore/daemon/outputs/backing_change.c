@@ -240,7 +240,9 @@ static fs_err fs_append_work(struct fs_io *io) {
 static void fs_append_done(struct fs_io *io) {
   struct fs_change *s = FS_ITEM(io, struct fs_change, io);
   const struct fs_appended at = {.off = s->off, .home = s->d->net->rank};
+  struct fs_backing_file *f = fs_backing_find(s->d, s->call.append.id);
   if (io->err == 0) fs_ns_done_now(s->d->ns, s->call.append.call);
+  if (io->err == 0 && f) fs_backing_grows(s->d, f);
   fs_change_end(s, io->err, &at, sizeof(at));
 }
 

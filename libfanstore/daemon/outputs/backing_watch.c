@@ -165,6 +165,10 @@ void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
   fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
 }
 
+void fs_backing_grows(struct fs_daemon *d, struct fs_backing_file *f) {
+  if (!d->replicas) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
+}
+
 struct fs_watched {
   struct fs_daemon *d;
   uint64_t id;
