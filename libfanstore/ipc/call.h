@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <sys/stat.h>
 
+#include "ipc/append.h"
 #include "ipc/lock.h"
 #include "ipc/record.h"
 
@@ -243,25 +244,7 @@ struct fs_output_extent {
   uint64_t segment; /* id of the backing file with the bytes, at the same offset */
 };
 
-/* APPEND adds the tail's bytes to the end of the home's backing file. Without a tail it adds zeros
-   for the caller to overwrite. The answer is a struct fs_appended. ENOENT, EIO, EDQUOT, ENOSPC. */
-enum fs_append_flags {
-  FS_APPEND_AT = 1, /* Write the tail at `off` instead. EREMCHG: bytes of the file are in segments. */
-};
-#define FS_APPEND_MAX (1u << 20) /* zeros */
-#define FS_APPEND_DATA 16000u    /* bytes */
-struct fs_call_append {
-  uint64_t id;
-  uint64_t call;  /* the id of this call */
-  uint64_t bytes; /* number of bytes, not 0 */
-  uint64_t off;   /* of the first byte, for APPEND_AT */
-};
-#define FS_APPEND_UNKNOWN UINT64_MAX /* offset in the answer of a repeated call */
-struct fs_appended {
-  uint64_t off;
-  uint32_t home; /* the rank that appended the bytes */
-  uint32_t unused;
-};
+/* APPEND adds bytes to a file of the home. ipc/append.h has its fields and flags. */
 
 /* OWN makes a private copy of the backing file of a --stage-in file, before a change. The answer is
    empty. EINPROGRESS with the number of bytes copied so far (64 bits): the caller retries. */
