@@ -216,6 +216,21 @@ equal("a lock of a program with an inherited descriptor", "0\n0\n1", on(away, ""
     print(subprocess.run(['bash', '-c', 'exec 9>>"$0"; flock 9; sleep 0.3; flock -n "$0" true; echo $?', lock], stdout=subprocess.PIPE).stdout.decode().strip())
 """))
 free_soon("the shell has ended", 0, "by_flock", "held", 5)
+for how in ("os.posix_spawn('/bin/sleep', ['sleep', '1'], os.environ)", "subprocess.Popen(['sleep', '1'], pass_fds=[fd])",
+            "subprocess.Popen(['sleep', '1'], close_fds=False)"):
+    equal(f"a lock that a child has inherited by {how}", "EAGAIN ok", on(away, f"""
+        fd = os.open(work + '/held', os.O_RDWR)
+        os.set_inheritable(fd, True)
+        by_flock(fd, EX)
+        child = {how}
+        os.close(fd)
+        fd = os.open(work + '/held', os.O_RDWR)
+        seen = attempt(by_flock, fd, EX | NB)
+        end = time.monotonic() + 5
+        while attempt(by_flock, fd, EX | NB) != 'ok' and time.monotonic() < end:
+            time.sleep(0.05)
+        print(seen, attempt(by_flock, fd, EX | NB))
+    """))
 for kind in KINDS:
     for holder, other in ((0, away), (away, 0)):
         held = start(holder, f"fd = os.open(work + '/held', os.O_RDWR)\n{kind}(fd, EX)\nsay('held')\nwait()")
