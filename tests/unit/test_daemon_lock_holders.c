@@ -35,7 +35,7 @@ static bool call_by(uint64_t owner, uint32_t flags) {
   struct fs_client_call *k = malloc(sizeof(*k));
   unsigned asks = said.asks;
   assert_non_null(k);
-  *k = (struct fs_client_call){.d = d, .client = &client};
+  *k = (struct fs_client_call){.d = d, .client = &client, .until = d->now + config.deadline_ns};
   assert_int_equal(fs_lock_call.prepare(k, &c), 0);
   client.call_slot[0] = k;
   fs_lock_call.start(k, &c);
@@ -156,6 +156,26 @@ static void test_many_descriptions(void **state) {
   for (unsigned i = 0; i < KEPT; i++) close(fd[i]);
 }
 
+/* A close waits for the end of the locks, but no longer than a deadline if the home does not answer. */
+static void test_close_waits(void **state) {
+  (void)state;
+  for (unsigned turn = 0; turn < 2; turn++) {
+    assert_true(call(WRITE));
+    home_answers(0);
+    assert_false(call(FS_LOCK_LOOK));
+    fs_lock_holders_timers(d);
+    run();
+    assert_int_equal(said.call.flags, END);
+    assert_non_null(client.call_slot[0]);
+    uint64_t end = said.head.id;
+    if (turn == 1) d->now += config.deadline_ns;
+    if (turn == 1) fs_lock_holders_timers(d);
+    if (turn == 0) home_answers_to(end, 0);
+    assert_null(client.call_slot[0]);
+    if (turn == 1) home_answers_to(end, 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_end, setup_holders, teardown_holders),
@@ -163,6 +183,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_end_overtakes, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_client_gone, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_many_descriptions, setup_holders, teardown_holders),
+      cmocka_unit_test_setup_teardown(test_close_waits, setup_holders, teardown_holders),
       cmocka_unit_test_setup_teardown(test_home_lost, setup_holders, teardown_holders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

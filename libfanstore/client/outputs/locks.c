@@ -164,7 +164,9 @@ void fs_output_lock_closed(struct fs_slot *s) {
 
 void fs_output_locks_leave(bool streams) {
   uint32_t high = atomic_load(&any) ? atomic_load(&fs_fdtab_high) : 0;
-  for (uint32_t fd = 0; fd < high && fs_vfork_depth == 0; fd++) {
+  const struct fs_node *node = high > 0 && fs_vfork_depth == 0 ? fs_names_node() : NULL;
+  uint64_t end = node != NULL ? fs_now_ns() + 2 * node->deadline_ns : 0; /* the daemon does the rest */
+  for (uint32_t fd = 0; fd < high && node != NULL && fs_now_ns() < end; fd++) {
     const struct fs_slot *s = fs_fd_entry((int)fd) & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
     if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE || !fs_is_output(s->entry)) continue;
     const struct fs_output_writing *at = fs_output_writing(s->entry);

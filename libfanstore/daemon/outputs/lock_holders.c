@@ -81,13 +81,23 @@ fs_err fs_lock_holders_check(const struct fs_daemon *d, const struct fs_client *
 
 /* ---- the end of locks ---- */
 
-static void fs_looks_answer(struct fs_lock_holders *t) {
-  uint32_t n = t->ending == 0 ? t->ready : 0;
+static void fs_looks_done(struct fs_lock_holders *t, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) fs_client_call_done(t->looks[i], 0, NULL, 0);
   t->nlooks -= n;
-  t->ready -= n;
+  t->ready -= FS_MIN(t->ready, n);
   t->serving -= FS_MIN(t->serving, n);
   memmove(t->looks, t->looks + n, t->nlooks * sizeof(t->looks[0]));
+}
+
+static void fs_looks_answer(struct fs_lock_holders *t) {
+  if (t->ending == 0) fs_looks_done(t, t->ready);
+}
+
+/* Answers those that have waited for a deadline: the home of some file may be dead. */
+static void fs_looks_expire(struct fs_lock_holders *t, uint64_t now) {
+  uint32_t n = 0;
+  while (n < t->nlooks && now >= t->looks[n]->until) n++;
+  if (n > 0) fs_looks_done(t, n);
 }
 
 static void fs_holder_settle(struct fs_lock_holder *h);
@@ -259,6 +269,7 @@ static void fs_scan_start(struct fs_daemon *d) {
 
 void fs_lock_holders_timers(struct fs_daemon *d) {
   struct fs_lock_holders *t = d->lock_holders;
+  fs_looks_expire(t, d->now);
   bool due = t->nlooks > t->ready || (t->table.count > 0 && d->now >= t->scan_at);
   if (due && !t->scanning) fs_scan_start(d);
 }
