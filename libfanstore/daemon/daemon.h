@@ -355,6 +355,10 @@ bool fs_fetch_busy(const struct fs_daemon *d);
 
 /* ---- prefetch.c: blocks that clients want ahead ---- */
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */
+/* A client says that it has opened a file of this node for writing. backing_watch.c. */
+void fs_backing_to_write(struct fs_daemon *d, uint64_t id);
+/* A client has ended: what it opened for writing is still to be looked at. */
+void fs_prefetch_gone(struct fs_daemon *d, struct fs_client *c);
 bool fs_prefetch_posted(const struct fs_client *c);
 int fs_fill_run(struct fs_daemon *d); /* fill.c: Returns how many blocks were begun. */
 uint32_t fs_prefetch_waiting(const struct fs_daemon *d);

@@ -209,7 +209,7 @@ static const struct fs_module table[] = {
     {.name = "space", .start = fs_space_start},
     {.name = "offline", .start = offline_start},
     {.name = "clients", .work = fs_clients_scan, .look = fs_clients_bury},
-    {.name = "prefetch", .work = fs_prefetch_run},
+    {.name = "prefetch", .work = fs_prefetch_run, .client_gone = fs_prefetch_gone},
     {.name = "fill", .work = fs_fill_run},
     {.name = "listen", .start = fs_guard_listen},
 };

@@ -53,6 +53,18 @@ static inline int32_t fs_chan_claim_call(struct fs_channel *c) {
   return fs_chan_claim(&c->calls_claimed, (1ull << FS_CHANNEL_CALLS) - 1);
 }
 
+/* Puts a key + 1, or the id of an output that was opened for writing, into the queue of what nobody
+   waits for. Returns false if that is full. */
+static inline bool fs_chan_want(struct fs_channel *c, uint64_t word) {
+  uint32_t head = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed);
+  do {
+    if (head - atomic_load_explicit(&c->prefetch_tail, memory_order_acquire) >= FS_PREFETCH_RING) return false;
+  } while (!atomic_compare_exchange_weak_explicit(&c->prefetch_head, &head, head + 1, memory_order_seq_cst,
+                                                  memory_order_relaxed));
+  atomic_store_explicit(&c->prefetch[head % FS_PREFETCH_RING], word, memory_order_seq_cst);
+  return true;
+}
+
 /* Posts a claimed and filled slot. The caller then wakes the daemon if that sleeps. */
 static inline void fs_chan_post(struct fs_chan_slot s) {
   atomic_store_explicit(s.state, FS_REQ_POSTED, memory_order_release);

@@ -153,10 +153,11 @@ struct fs_req {
 static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
 
 /*
- * Blocks that a client wants ahead, by a hint of the program's: a queue of keys, nobody waits for them. A thread of the
- * client takes place `prefetch_head` by compare and swap while head - tail < FS_PREFETCH_RING, and stores key + 1 there
- * (release). The daemon takes what it finds at its own tail, stores 0 there, and publishes the tail; a place that is
- * not filled yet stops it.
+ * What a client tells its daemon without waiting: blocks that it wants ahead, by a hint of the program's, and outputs
+ * that it has opened for writing. A thread of the client takes place `prefetch_head` by compare and swap while
+ * head - tail < FS_PREFETCH_RING, and stores a block's key + 1, or an id (with FS_OUTPUT_ID), there (release). The
+ * daemon takes what it finds at its own tail, stores 0 there, and publishes the tail; a place that is not filled yet
+ * stops it.
  */
 #define FS_PREFETCH_RING 1024u
 

@@ -103,3 +103,47 @@ for i in range(1, 100):
     assert size == 10 * i, f"{size} of {10 * i} bytes"
 writer.stdin.close()
 print("ok - readers get all that is written")
+
+# A close says nothing if the file did not change while it was open. Each change is seen after the close, also one of the same
+# size within the same tick of the file system's clock, whoever made it, and if its time was set back.
+REWRITER = """
+import mmap
+name = work + '/same'
+def new(fd, text): os.pwrite(fd, text, 0)
+def set_back(fd, text):
+    was = os.fstat(fd)
+    os.pwrite(fd, text, 0), os.utime(fd, ns=(was.st_atime_ns, was.st_mtime_ns))
+def mapped(fd, text):
+    with mmap.mmap(fd, 9) as m: m[:] = text
+def other(fd, text):
+    with open(name, 'r+b', buffering=0) as f: f.write(text)
+def child(fd, text):
+    if os.fork() == 0: os.pwrite(fd, text, 0), os._exit(0)
+    os.wait()
+def at_once(fd, text):
+    for i in range(20):
+        with open(name, 'r+b', buffering=0) as f: f.write(b'%09d' % i)
+    with open(name, 'r+b', buffering=0) as f: f.write(text)
+for line in sys.stdin:
+    way, text = line.split()
+    fd = os.open(name, os.O_RDWR)
+    globals()[way](fd, text.encode())
+    os.close(fd)
+    print(text, os.stat(name).st_mtime_ns, flush=True)
+"""
+READ = """
+for line in sys.stdin: print(open(work + '/same').read(), os.stat(work + '/same').st_mtime_ns, flush=True)
+"""
+with open(work + "/same", "w") as f:
+    f.write("%09d" % 0)
+rewriter, reader = on(0, REWRITER), on(last, READ)
+for i in range(1, 121):
+    way = ("new", "set_back", "mapped", "other", "child", "at_once")[i % 6]
+    rewriter.stdin.write("%s %09d\n" % (way, i)), rewriter.stdin.flush()
+    done = rewriter.stdout.readline()
+    reader.stdin.write("\n"), reader.stdin.flush()
+    assert (line := reader.stdout.readline()) == done, f"{i}, {way}: {line} instead of {done}"
+    if i // 6 % 2 == 0:
+        time.sleep(0.03)  # otherwise the file is opened in the tick of its last change
+rewriter.stdin.close(), reader.stdin.close(), rewriter.wait(), reader.wait()
+print("ok - a change of the same size is seen after the close")

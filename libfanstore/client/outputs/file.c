@@ -22,6 +22,7 @@ static struct {
   _Atomic uint64_t dir, id; /* dir 0: not known */
   _Atomic int32_t process;  /* the process that opened it: a child has a copy */
   _Atomic uint32_t slot;    /* of the new file's record in shared memory; 0: none */
+  _Atomic int64_t changed;  /* when the published file had changed last, in ns; 0: not known */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
@@ -32,6 +33,7 @@ static void note(int fd, uint64_t dir, uint64_t id, uint32_t slot) {
   atomic_store_explicit(&noted[fd].id, id, memory_order_relaxed);
   atomic_store_explicit(&noted[fd].process, fs_self_process(), memory_order_relaxed);
   atomic_store_explicit(&noted[fd].slot, slot, memory_order_relaxed);
+  atomic_store_explicit(&noted[fd].changed, 0, memory_order_relaxed);
   fs_fd_note_high(fd);
   atomic_store_explicit(&fs_fdtab[fd], FS_FDE_OUTPUT, memory_order_release);
 }
@@ -104,12 +106,39 @@ static bool is_left(int fd, uint64_t dir, uint64_t id, uint32_t mode) {
          fs_record_view_unpublished(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, dir, id) == mode;
 }
 
+static int64_t changed_at(const struct stat *st) {
+  return (int64_t)st->st_ctim.tv_sec * FS_NSEC + st->st_ctim.tv_nsec;
+}
+
+/*
+ * Returns when a file that was just opened had changed last, if its record says what the file is, and
+ * if each later change would give another time: the time is in the past, and the file system does not
+ * count in seconds. Otherwise returns 0.
+ */
+static int64_t quiet_since(int fd, const struct fs_record *r, bool replicas) {
+  struct stat st;
+  struct timespec now;
+  if (replicas || (r->flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) != FS_RECORD_PUBLISHED) return 0;
+  if (fs_sys_fstat(fd, &st) != 0 || clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0) return 0;
+  bool said = (uint64_t)st.st_size == r->size && st.st_mode == r->mode && st.st_mtim.tv_sec == r->mtime &&
+              (uint32_t)st.st_mtim.tv_nsec == r->mtime_ns;
+  bool past = st.st_ctim.tv_sec < now.tv_sec || (st.st_ctim.tv_sec == now.tv_sec && st.st_ctim.tv_nsec < now.tv_nsec);
+  return said && past && st.st_ctim.tv_nsec != 0 ? changed_at(&st) : 0;
+}
+
+/* Returns whether nobody has changed the file since this descriptor was opened and its record was
+   right. Stores through a mapping need not change the time. */
+static bool is_unchanged(int fd, const struct stat *st) {
+  int64_t changed = atomic_load_explicit(&noted[fd].changed, memory_order_relaxed);
+  return changed != 0 && changed == changed_at(st) && atomic_load(&fs_output_maps) == 0;
+}
+
 static fs_err publish_until(int fd, bool synced, uint64_t end) {
   struct stat st;
   if (!fs_output_tracked(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
-  if (!synced && is_left(fd, dir, id, st.st_mode)) return 0;
+  if (!synced && (is_left(fd, dir, id, st.st_mode) || is_unchanged(fd, &st))) return 0;
   fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
@@ -206,12 +235,13 @@ void fs_output_leave(void) {
   if (atomic_load(&fs_output_maps) > 0) (void)fs_output_map_sync(NULL, UINTPTR_MAX, true);
 }
 
-/* Tells the daemon that the file is open for writing, so that it publishes the file once a second. */
-static void tell_open(uint64_t id) {
+/* Tells the daemon that the file is open for writing, so that it publishes the file once a second. If
+   its record may be out of date, waits until it is right. */
+static void tell_open(uint64_t id, bool right) {
   const struct fs_names_call c = {.op = FS_NAMES_SYNC, .flags = FS_SYNC_LOOK, .sync.id = id};
   char body[sizeof(struct fs_forwarded)];
   size_t n;
-  (void)fs_names_call(&c, "", "", body, sizeof(body), &n);
+  if (!right || !fs_names_opened(id)) (void)fs_names_call(&c, "", "", body, sizeof(body), &n);
 }
 
 /* If a file was emptied through a descriptor that only reads, the daemon sees no close of it, so it
@@ -219,12 +249,21 @@ static void tell_open(uint64_t id) {
 void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
-  if (writes) tell_open(r->id);
+  const struct fs_node *node = writes && !cut ? fs_names_node() : NULL;
+  int64_t quiet = node ? quiet_since(fd, r, node->ctl->flags & FS_CTL_REPLICAS) : 0;
+  if (writes) tell_open(r->id, quiet != 0);
   if (writes || cut)
     note(fd, r->dir, r->id, 0);
   else if (r->flags & FS_RECORD_STAGED_IN)
     note_staged(fd);
+  if (quiet != 0 && fs_output_tracked_id(fd) == r->id)
+    atomic_store_explicit(&noted[fd].changed, quiet, memory_order_relaxed);
   if (cut && !writes) (void)publish_record(r, fd, "");
+}
+
+/* Stores through a mapping of the descriptor need not change the file's times: close publishes it. */
+void fs_output_note_mapped(int fd) {
+  if (fs_output_tracked_id(fd) != 0) atomic_store_explicit(&noted[fd].changed, 0, memory_order_relaxed);
 }
 
 /* ---- making one ---- */

@@ -114,13 +114,7 @@ fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct 
   uint64_t key = FS_CACHE_KEY(ds->number, b->key);
   if (fs_cache_has(&ds->node->view, key)) return 0;
   if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) return -EHOSTDOWN;
-  uint32_t head = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed);
-  do {
-    if (head - atomic_load_explicit(&c->prefetch_tail, memory_order_acquire) >= FS_PREFETCH_RING) return -EAGAIN;
-  } while (!atomic_compare_exchange_weak_explicit(&c->prefetch_head, &head, head + 1, memory_order_seq_cst,
-                                                  memory_order_relaxed));
-  atomic_store_explicit(&c->prefetch[head % FS_PREFETCH_RING], key + 1, memory_order_seq_cst);
-  return 0;
+  return fs_chan_want(c, key + 1) ? 0 : -EAGAIN;
 }
 
 /* Finds which blocks to ask for, those from *from on and before *end, of a file of `count` blocks

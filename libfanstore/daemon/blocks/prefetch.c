@@ -64,17 +64,33 @@ static struct fs_wishes *fs_prefetch_next(struct fs_prefetch_queue *q, uint32_t 
   return NULL;
 }
 
-static int fs_prefetch_take(struct fs_prefetch_queue *q, uint32_t place, struct fs_client *c) {
+static uint64_t fs_prefetch_next_word(struct fs_client *c) {
+  uint64_t word = fs_prefetch_word(c);
+  if (word == 0) return 0;
+  atomic_store_explicit(&c->channel->prefetch[c->prefetch_tail % FS_PREFETCH_RING], 0, memory_order_relaxed);
+  atomic_store_explicit(&c->channel->prefetch_tail, ++c->prefetch_tail, memory_order_release);
+  return word;
+}
+
+static int fs_prefetch_take(struct fs_daemon *d, uint32_t place, struct fs_client *c) {
+  struct fs_prefetch_queue *q = &d->fetcher->prefetch;
   struct fs_wishes *w = &q->of[place];
   uint64_t word;
   uint32_t n = 0;
-  while (n < FS_PREFETCH_TAKE && w->count < FS_PREFETCH_QUEUE - q->count && (word = fs_prefetch_word(c)) != 0) {
-    atomic_store_explicit(&c->channel->prefetch[c->prefetch_tail % FS_PREFETCH_RING], 0, memory_order_relaxed);
-    atomic_store_explicit(&c->channel->prefetch_tail, ++c->prefetch_tail, memory_order_release);
-    fs_prefetch_push(q, w, word - 1);
+  while (n < FS_PREFETCH_TAKE && w->count < FS_PREFETCH_QUEUE - q->count && (word = fs_prefetch_next_word(c)) != 0) {
+    if (word & FS_OUTPUT_ID)
+      fs_backing_to_write(d, word);
+    else
+      fs_prefetch_push(q, w, word - 1);
     n++;
   }
   return (int)n;
+}
+
+void fs_prefetch_gone(struct fs_daemon *d, struct fs_client *c) {
+  uint64_t word;
+  for (uint32_t n = 0; n < FS_PREFETCH_RING && (word = fs_prefetch_next_word(c)) != 0; n++)
+    if (word & FS_OUTPUT_ID) fs_backing_to_write(d, word);
 }
 
 static bool fs_prefetch_room(const struct fs_daemon *d) {
@@ -89,7 +105,7 @@ int fs_prefetch_run(struct fs_daemon *d) {
   int n = 0;
   for (uint32_t i = 0; i < high; i++) {
     struct fs_client *c = atomic_load_explicit(&d->clients.slot[i], memory_order_acquire);
-    if (c) n += fs_prefetch_take(q, i, c);
+    if (c) n += fs_prefetch_take(d, i, c);
   }
   struct fs_wishes *w;
   for (; q->count > 0 && looked < FS_PREFETCH_TAKE && fs_prefetch_room(d); looked++) {

@@ -165,6 +165,11 @@ void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
   fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
 }
 
+void fs_backing_to_write(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f) fs_backing_is_open(d, f);
+}
+
 void fs_backing_grows(struct fs_daemon *d, struct fs_backing_file *f) {
   if (!d->replicas) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
 }
