@@ -43,6 +43,7 @@ struct fs_daemon_config {
   uint64_t output_limit; /* limit for outputs on this node in bytes; 0: none */
   uint64_t deadline_ns;
   bool read_only, verbose;
+  bool overlay;          /* programs may take names of the datasets */
   bool fill;             /* fetch what nobody has read yet while nobody reads: fill.c */
   bool unverified;       /* --verify never: checksums of other nodes' blocks are not checked */
   bool keep;             /* keep outputs when the job ends */
@@ -297,6 +298,8 @@ fs_err fs_ctl_leave(const struct fs_daemon *d);
 /* Sets the bit of directories that may have outputs (ctl->outputs). */
 void fs_ctl_mark(struct fs_daemon *d, uint32_t bit);
 void fs_ctl_mark_all(struct fs_daemon *d);
+/* Sets the bits of a name of a dataset that was taken (ctl->taken, ctl->taken_names). */
+void fs_ctl_taken(struct fs_daemon *d, uint32_t bit, uint32_t name);
 /* Handles a client's FS_NAMES_NODE_LOCAL. */
 fs_err fs_ctl_node_local(struct fs_daemon *d, const struct fs_names_call *c);
 /* Tells clients that a partition is not local any more. */

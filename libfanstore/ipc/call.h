@@ -15,7 +15,6 @@
 #define FS_IPC_CALL_H
 
 #include <assert.h>
-#include <sys/stat.h>
 
 #include "ipc/append.h"
 #include "ipc/lock.h"
@@ -98,6 +97,8 @@ struct fs_call_lookup {
    names use all the memory that they may. */
 enum fs_create_flags {
   FS_CREATE_STAGED_IN = 1, /* by a daemon: the record is FS_RECORD_STAGED_IN and published */
+  FS_CREATE_TAKES = 2,     /* The dataset has the name; a whiteout is replaced. */
+  FS_CREATE_COPY = 4,      /* with TAKES: EEXIST if the name was taken before, also for a whiteout */
 };
 struct fs_call_create {
   uint64_t dir;
@@ -130,6 +131,7 @@ struct fs_call_publish {
    if no file was removed. ENOENT, EISDIR, ENOTDIR, ENOTEMPTY. */
 enum fs_remove_flags {
   FS_REMOVE_DIRECTORY = 1, /* rmdir; else unlink */
+  FS_REMOVE_TAKES = 2,     /* The dataset has a file of this name: leave a whiteout. */
 };
 struct fs_call_remove {
   uint64_t dir;
@@ -142,6 +144,7 @@ struct fs_call_remove {
    a directory cannot move into itself; ENOSPC as for CREATE. */
 enum fs_rename_flags {
   FS_RENAME_NOREPLACE = 1, /* fail with EEXIST if the second name exists */
+  FS_RENAME_TAKES = 2,     /* The dataset has a file of the second name. */
 };
 struct fs_call_rename {
   uint64_t dir;
@@ -315,9 +318,7 @@ struct fs_call_take {
 };
 
 /* TAKEN ends a TAKE: the rename has moved the record away. No answer. */
-enum fs_taken_flags {
-  FS_TAKEN_KEEP = 1, /* The record stays; unlock it. */
-};
+enum fs_taken_flags { FS_TAKEN_KEEP = 1 /* The record stays; unlock it. */ };
 struct fs_call_taken {
   uint64_t dir;
   uint64_t id;
@@ -361,9 +362,11 @@ struct fs_call_backup {
 
 /* ---- to any daemon ---- */
 
-/* MARK says that directories with this bit (fs_mark_bit) may have outputs. No answer. */
+/* MARK says that directories with this bit (fs_mark_bit) may have outputs. TAKEN: and that a name
+   with bit `name` (fs_taken_bit) was taken there. No answer. */
+enum fs_mark_flags { FS_MARK_TAKEN = 1 };
 struct fs_call_mark {
-  uint32_t bit;
+  uint32_t bit, name;
 };
 
 /* RECALL (struct fs_call_directory): forget the borrowed records of a directory. No answer. */
@@ -388,9 +391,7 @@ struct fs_call_set {
 
 /* WHERE (struct fs_call_record) asks for the id of a record's directory (64 bits), if this rank
    keeps the record. ENOENT. */
-enum fs_where_flags {
-  FS_WHERE_SEEN = 1, /* Otherwise answer where it was last seen. */
-};
+enum fs_where_flags { FS_WHERE_SEEN = 1 /* Otherwise answer where it was last seen. */ };
 
 /* REPLICA ends a transfer: the home has sent `blocks` blocks (ipc/wire.h) of this generation of a
    replica. The tails are one more block (struct fs_wire_replica, bytes) or nothing, then the

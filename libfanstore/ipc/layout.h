@@ -121,10 +121,15 @@ struct fs_ctl {
   _Atomic uint32_t node_local_any;
   _Atomic uint64_t node_local[FS_NL_BITS / 64]; /* bit fs_nl_bit(directory's id) */
   char node_local_globs[FS_NL_GLOBS];           /* patterns, one after the other, then an empty one */
+  /* With --overlay: directories where names of a dataset were taken, and these names. A client reads FS_NL_TAKEN of
+   * node_local_any, then these. */
+  alignas(64) _Atomic uint64_t taken[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
+  _Atomic uint64_t taken_names[FS_TAKEN_BITS / 64];      /* bit fs_taken_bit(directory's id, name) */
 };
 #define FS_TREE_UNKNOWN (1ull << 63)
 #define FS_LISTS_UNKNOWN (1ull << 63)
 #define FS_CTL_READ_ONLY 0x1u
+#define FS_CTL_OVERLAY 0x10u /* programs may take names of the datasets */
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 /* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */
 #define FS_CTL_IO_CACHED 0x4u /* through the page cache */

@@ -62,6 +62,7 @@ static bool lookup_ok(const struct fs_names_call *c) {
 
 static bool create_ok(const struct fs_names_call *c) {
   const struct fs_call_create *m = &c->create;
+  if ((c->flags & FS_CREATE_COPY) && !(c->flags & FS_CREATE_TAKES)) return false;
   return size_ok(m->size) && m->mtime_ns < FS_NSEC && fs_mode_ok(m->mode) && S_ISLNK(m->mode) == (c->tail2_len > 0);
 }
 
@@ -141,7 +142,7 @@ static bool backup_ok(const struct fs_names_call *c) {
 }
 
 static bool mark_ok(const struct fs_names_call *c) {
-  return c->mark.bit < FS_MARK_BITS;
+  return c->mark.bit < FS_MARK_BITS && c->mark.name < FS_TAKEN_BITS;
 }
 
 static bool set_ok(const struct fs_names_call *c) {
@@ -169,14 +170,15 @@ static bool replica_ok(const struct fs_names_call *c) {
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
     OP(LOOKUP, DIRECTORY(lookup), CLIENT, .flags = FS_LOOKUP_BORROW, .tail = name_or_none, .ok = lookup_ok),
-    OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id), .flags = FS_CREATE_STAGED_IN, .tail = fs_name_ok,
-       .tail2 = fs_target_ok, .ok = create_ok),
+    OP(CREATE, DIRECTORY(create), CHANGES, .id = AT(create.id),
+       .flags = FS_CREATE_STAGED_IN | FS_CREATE_TAKES | FS_CREATE_COPY, .tail = fs_name_ok, .tail2 = fs_target_ok,
+       .ok = create_ok),
     OP(PUBLISH, DIRECTORY(publish), CHANGES, .id = AT(publish.id), .bytes = AT(publish.size),
        .flags = FS_PUBLISH_SHARED | FS_PUBLISH_STAGED_IN | FS_PUBLISH_DURABLE, .ok = publish_ok),
-    OP(REMOVE, DIRECTORY(remove), CHANGES, NOT_TWICE, .call = AT(remove.call), .flags = FS_REMOVE_DIRECTORY,
-       .tail = fs_name_ok),
+    OP(REMOVE, DIRECTORY(remove), CHANGES, NOT_TWICE, .call = AT(remove.call),
+       .flags = FS_REMOVE_DIRECTORY | FS_REMOVE_TAKES, .tail = fs_name_ok),
     OP(RENAME, .scope = FS_SCOPE_DIRECTORY, .dir = AT(rename.to), CHANGES, NOT_TWICE, .call = AT(rename.call),
-       .flags = FS_RENAME_NOREPLACE, .tail = fs_name_ok, .tail2 = fs_name_ok, .ok = rename_ok),
+       .flags = FS_RENAME_NOREPLACE | FS_RENAME_TAKES, .tail = fs_name_ok, .tail2 = fs_name_ok, .ok = rename_ok),
     OP(LIST, DIRECTORY(list), CLIENT, .ok = list_call_ok),
     OP(SETATTR, .scope = FS_SCOPE_RECORD, CHANGES, .dir = AT(setattr.dir), .id = AT(setattr.id),
        .call = AT(setattr.call), .bytes = AT(setattr.size), .flags = FS_SET_ALL, .ok = setattr_ok),
@@ -207,7 +209,7 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(ABOVE, DIRECTORY(above), .id = AT(above.id)),
     OP(BACKUP, .scope = FS_SCOPE_BACKUP, .dir = AT(backup.dir), .flags = FS_BACKUP_ALL, .tail = any_ok,
        .ok = backup_ok),
-    OP(MARK, ANY_RANK, .ok = mark_ok),
+    OP(MARK, ANY_RANK, .flags = FS_MARK_TAKEN, .ok = mark_ok),
     OP(RECALL, ANY_RANK, .dir = AT(recall.dir)),
     OP(TREE, ANY_RANK),
     OP(MAPS, ANY_RANK),

@@ -3,13 +3,17 @@
 #include "ipc/record.h"
 
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "util/sys.h"
+#include "util/util.h"
 
 uint64_t fs_changed_clock(void) {
   return fs_clock_ns(CLOCK_REALTIME_COARSE);
+}
+
+uint32_t fs_taken_bit(uint64_t dir, const char *name, size_t len) {
+  return (uint32_t)(fs_mix64(fs_xxh3(name, len) + dir) % FS_TAKEN_BITS);
 }
 
 bool fs_name_ok(const char *name, size_t len) {
@@ -28,7 +32,7 @@ bool fs_mode_ok(uint32_t mode) {
 }
 
 static bool record_sane(const struct fs_record *r) {
-  if (!fs_mode_ok(r->mode) || !fs_id_ok(r->id) || r->dir == 0) return false;
+  if ((!fs_mode_ok(r->mode) && r->mode != FS_WHITEOUT) || !fs_id_ok(r->id) || r->dir == 0) return false;
   if (r->mtime_ns >= FS_NSEC || r->ctime_ns >= FS_NSEC || r->size > INT64_MAX) return false;
   if (r->seq > FS_RECORD_SEQ_MAX || S_ISLNK(r->mode) != (r->target_len > 0)) return false;
   return fs_name_ok(fs_record_name(r), r->name_len) && fs_target_ok(fs_record_target(r), r->target_len);

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "util/base.h"
 
@@ -56,10 +57,15 @@ static inline uint32_t fs_mark_bit(uint64_t dir) {
   return (uint32_t)(dir >> 48);
 }
 
+/* Returns the bit of a name in the bitmap of a dataset's names that were taken (fs_ctl.taken_names). */
+#define FS_TAKEN_BITS (1u << 19)
+uint32_t fs_taken_bit(uint64_t dir, const char *name, size_t len);
+
 /* The bitmap of directories that may have node-local names (fs_ctl.node_local), and its flags. */
 #define FS_NL_BITS 4096u
 #define FS_NL_NAMES 1u     /* this node has such names */
 #define FS_NL_SHADOWS 2u   /* one of them is also a name in the dataset */
+#define FS_NL_TAKEN 4u     /* with --overlay: a dataset's name was taken */
 #define FS_NODE_LOCALS 32u /* patterns of --node-local */
 #define FS_NL_GLOBS 1024u  /* bytes of all patterns, each with its NUL, and one more NUL */
 static inline uint32_t fs_nl_bit(uint64_t dir) {
@@ -73,7 +79,8 @@ enum fs_record_flags {
   FS_RECORD_SHARED = 2,    /* several nodes have segments of the contents */
   FS_RECORD_STAGED_IN =
       4, /* from --stage-in's directory, unchanged; a file's backing file at home is a link to the original */
-  FS_RECORD_TIMED = 8, /* of a directory, in an answer: its times include changes in it
+  FS_RECORD_TAKEN = 16, /* the dataset has this name too (--overlay) */
+  FS_RECORD_TIMED = 8,  /* of a directory, in an answer: its times include changes in it
                           (fs_record_changed); size: number of output directories in it */
 };
 
@@ -87,7 +94,7 @@ struct fs_record {
   uint64_t size;
   int64_t mtime, ctime; /* seconds */
   uint32_t mtime_ns, ctime_ns;
-  uint32_t mode; /* with the type: S_IFREG, S_IFDIR or S_IFLNK */
+  uint32_t mode; /* with the type: S_IFREG, S_IFDIR, S_IFLNK or FS_WHITEOUT */
   uint32_t home; /* rank */
   uint32_t flags;
   uint16_t name_len, target_len;
@@ -102,6 +109,12 @@ static inline const char *fs_record_target(const struct fs_record *r) {
 }
 static inline size_t fs_record_size(const struct fs_record *r) {
   return fs_round_up(sizeof(*r) + r->name_len + r->target_len, 8);
+}
+
+/* The mode of a whiteout: the record of a dataset's name that was removed (docs/internals/overlay.md). */
+#define FS_WHITEOUT S_IFCHR
+static inline bool fs_is_whiteout(const struct fs_record *r) {
+  return S_ISCHR(r->mode);
 }
 
 /* Returns true if a file can have this name: 1 to 255 bytes, no slash, no NUL, not "." or "..". */

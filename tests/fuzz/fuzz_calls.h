@@ -177,6 +177,7 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     break;
   case FS_NAMES_MARK:
     c->mark.bit = (uint32_t)number;
+    c->mark.name = byte() * 4096u;
     break;
   case FS_NAMES_SUSPECT:
     c->suspect.rank = (uint32_t)number;

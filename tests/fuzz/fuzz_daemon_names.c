@@ -54,17 +54,20 @@ static struct fs_names_call some_call(uint32_t rank, uint8_t op, const char **na
     *name = a_name();
     if (S_ISLNK(h.create.mode)) *name2 = "target";
     made[mades++ % MADE] = h.create.id;
+    h.flags = !(type & 16) || (dir & FS_OUTPUT_ID) ? 0 : FS_CREATE_TAKES | (type & 32 ? FS_CREATE_COPY : 0);
     break;
   case FS_NAMES_RENAME:
     h.rename = (struct fs_call_rename){.dir = dir, .to = a_dir(), .call = fs_ns_id(world.ns[rank])};
     *name = a_name();
     *name2 = a_name();
     h.flags = type & 8 ? FS_RENAME_NOREPLACE : 0;
+    if ((type & 16) && !(h.rename.to & FS_OUTPUT_ID)) h.flags |= FS_RENAME_TAKES;
     break;
   case FS_NAMES_REMOVE:
     h.remove = (struct fs_call_remove){.dir = dir, .call = fs_ns_id(world.ns[rank])};
     *name = a_name();
     h.flags = type & 1 ? FS_REMOVE_DIRECTORY : 0;
+    if ((type & 16) && !(dir & FS_OUTPUT_ID)) h.flags |= FS_REMOVE_TAKES;
     break;
   case FS_NAMES_PUBLISH:
     h.publish = (struct fs_call_publish){.dir = dir, .id = an_id(), .size = type, .mode = S_IFREG | 0644};

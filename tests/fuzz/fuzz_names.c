@@ -107,7 +107,7 @@ static void check_fields(const struct fs_names_call *c) {
     check(c->backup.dir != 0 && c->backup.changed <= INT64_MAX / 2);
     break;
   case FS_NAMES_MARK:
-    check(c->mark.bit < FS_MARK_BITS);
+    check(c->mark.bit < FS_MARK_BITS && c->mark.name < FS_TAKEN_BITS);
     break;
   case FS_NAMES_REPLICA:
     check(is_id(c->replica.id) && S_ISREG(c->replica.mode) && c->replica.size <= INT64_MAX);

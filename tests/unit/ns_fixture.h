@@ -41,7 +41,7 @@ static struct {
   struct fs_record_view view[RANKS];
   bool dead[RANKS], cut[RANKS][RANKS];
   struct packet *first[RANKS][RANKS], *last[RANKS][RANKS];
-  bool mark[RANKS][FS_MARK_BITS];
+  bool mark[RANKS][FS_MARK_BITS], taken[RANKS][FS_TAKEN_BITS];
   bool dropped[RANKS][65536]; /* files of this rank's, by their count */
   unsigned tree[RANKS], marks, changes;
   uint64_t messages, lost;
@@ -91,6 +91,10 @@ static void sim_mark(struct fs_ns *ns, uint32_t bit) {
   world.mark[rank_of(ns)][bit] = true;
   world.marks++;
 }
+static void sim_taken(struct fs_ns *ns, uint32_t bit, uint32_t name) {
+  assert_true(bit < FS_MARK_BITS && world.mark[rank_of(ns)][bit]);
+  world.taken[rank_of(ns)][name] = true;
+}
 static void sim_tree(struct fs_ns *ns) {
   world.tree[rank_of(ns)]++;
 }
@@ -113,6 +117,7 @@ static void sim_members(struct fs_ns *ns) {
 }
 static const struct fs_ns_hooks sim_hooks = {.send = sim_send,
                                              .mark = sim_mark,
+                                             .taken = sim_taken,
                                              .tree = sim_tree,
                                              .lists = sim_tree,
                                              .dropped = sim_dropped,

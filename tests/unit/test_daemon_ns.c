@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of output files over several ranks, in a simulation (ns_fixture.h): calls one after another against a plain
- * table, with ranks that die at any moment; calls at once, of which one may win; and that backups have what primaries
- * have.
+ * table, with ranks that die at any moment, also of names that the datasets have; and that backups have what
+ * primaries have. test_daemon_ns_storm.c has calls at once.
  */
 #include "ns_fixture.h"
 
@@ -46,6 +46,20 @@ static void row_remove(struct row *r) {
   if (removals < ROWS) gone[removals++] = *r;
 }
 
+/* Does a dataset have this name? What is there then is a file, until the name was taken. */
+static bool in_dataset(uint64_t dir, const char *name) {
+  return !(dir & FS_OUTPUT_ID) && name[0] <= 'c';
+}
+static struct row *row_whiteout(uint64_t dir, const char *name, uint64_t call) {
+  struct row *r = row_new();
+  *r = (struct row){.there = true, .dir = dir, .id = call, .mode = FS_WHITEOUT};
+  snprintf(r->name, sizeof(r->name), "%s", name);
+  return r;
+}
+static bool is_seen(const struct row *r) {
+  return r && !S_ISCHR(r->mode);
+}
+
 /* Is the directory `dir` that of id, or below it? */
 static bool is_below(uint64_t dir, uint64_t id) {
   for (unsigned depth = 0; dir != id && (dir & FS_OUTPUT_ID); depth++) {
@@ -78,6 +92,21 @@ static const char *some_name(void) {
 static bool may_kill; /* somebody, in the middle of the next call */
 static uint32_t killed;
 
+/* A dataset's name that was taken has a record for ever: nobody finds it absent, and goes on to the dataset, at any
+   moment of any call. */
+static void check_taken(void) {
+  struct fs_record_copy slot;
+  for (unsigned i = 0; i < ROWS; i++) {
+    const struct row *r = &table[i];
+    if (!r->there || !in_dataset(r->dir, r->name)) continue;
+    for (uint32_t k = 0; k < world.ranks; k++) {
+      if (world.dead[k]) continue;
+      assert_int_not_equal(fs_record_view_find(&world.view[k], world.now, r->dir, r->name, strlen(r->name), &slot),
+                           FS_RECORD_ABSENT);
+    }
+  }
+}
+
 static void run(struct call *c, uint32_t rank, struct fs_names_call head, const char *name, const char *name2) {
   unsigned kill_at = may_kill ? random_below(40) : UINT32_MAX;
   call_start(c, rank, head, name, name2);
@@ -85,6 +114,7 @@ static void run(struct call *c, uint32_t rank, struct fs_names_call head, const 
     assert_true(steps < 1000000);
     if (steps == kill_at) sim_kill(killed);
     sim_step();
+    if (loss == 0 && random_below(16) == 0) check_taken();
   }
 }
 
@@ -93,7 +123,9 @@ static void do_create(struct call *c, uint32_t rank, uint64_t dir, const char *n
   struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = fs_ns_id(world.ns[rank])}};
   struct row *r = row_find(dir, name);
   h.create.mode = modes[random_below(4)];
+  if (in_dataset(dir, name)) h.flags = FS_CREATE_TAKES | (random_below(4) == 0 ? FS_CREATE_COPY : 0);
   run(c, rank, h, name, S_ISLNK(h.create.mode) ? "target" : "");
+  if (r && !is_seen(r) && !(h.flags & FS_CREATE_COPY)) r->there = false, r = NULL;
   assert_int_equal(c->err, r ? -EEXIST : 0);
   assert_non_null(call_record(c));
   assert_true(call_record(c)->id == (r ? r->id : h.create.id));
@@ -124,15 +156,18 @@ static void do_remove(struct call *c, uint32_t rank, uint64_t dir, const char *n
   struct row *r = row_find(dir, name);
   bool directory = random_below(2);
   struct fs_names_call h = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[rank])}};
-  h.flags = directory ? FS_REMOVE_DIRECTORY : 0;
+  bool takes = in_dataset(dir, name), first = !r && takes;
+  h.flags = (directory ? FS_REMOVE_DIRECTORY : 0) | (takes ? FS_REMOVE_TAKES : 0);
   run(c, rank, h, name, "");
-  fs_err err = !r                                  ? -ENOENT
+  fs_err err = first                               ? (directory ? -ENOTDIR : 0)
+               : !is_seen(r)                       ? -ENOENT
                : directory && !S_ISDIR(r->mode)    ? -ENOTDIR
                : !directory && S_ISDIR(r->mode)    ? -EISDIR
                : directory && row_count(r->id) > 0 ? -ENOTEMPTY
                                                    : 0;
   assert_int_equal(c->err, err);
-  if (err == 0) row_remove(r);
+  if (err == 0 && r) row_remove(r);
+  if (err == 0 && takes) (void)row_whiteout(dir, name, h.remove.call);
 }
 
 static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *name) {
@@ -140,10 +175,16 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   const char *name2 = some_name();
   struct row *r = row_find(dir, name), *t = row_find(to, name2);
   struct fs_names_call h = {.op = FS_NAMES_RENAME, .rename = {.dir = dir, .to = to, .call = fs_ns_id(world.ns[rank])}};
-  if (random_below(4) == 0) h.flags = FS_RENAME_NOREPLACE;
+  bool takes = in_dataset(to, name2), dataset = takes && !t, keep = random_below(4) == 0;
+  h.flags = (keep ? FS_RENAME_NOREPLACE : 0) | (takes ? FS_RENAME_TAKES : 0);
   run(c, rank, h, name, name2);
-  fs_err err = !r                                           ? -ENOENT
-               : t && h.flags                               ? -EEXIST
+  if (t && !is_seen(t)) {
+    if (c->err == 0) t->there = false;
+    t = NULL;
+  }
+  fs_err err = !is_seen(r)                                  ? -ENOENT
+               : (t || dataset) && keep                     ? -EEXIST
+               : dataset && S_ISDIR(r->mode)                ? -ENOTDIR
                : r == t                                     ? 0
                : S_ISDIR(r->mode) && is_below(to, r->id)    ? -EINVAL
                : t && S_ISDIR(t->mode) && !S_ISDIR(r->mode) ? -EISDIR
@@ -154,6 +195,7 @@ static void do_rename(struct call *c, uint32_t rank, uint64_t dir, const char *n
   if (S_ISDIR(r ? r->mode : 0) && to != dir) err == 0 ? climbs++ : err == -EINVAL ? loops++ : 0;
   if (err != 0 || r == t) return;
   if (t) row_remove(t);
+  if (in_dataset(dir, name)) (void)row_whiteout(dir, name, h.rename.call);
   r->dir = to;
   snprintf(r->name, sizeof(r->name), "%s", name2);
 }
@@ -193,6 +235,7 @@ static uint32_t a_living_rank(void) {
 static unsigned shared_found, shared_absent, borrowed_found; /* answers of shared memory */
 
 /* What programs of any rank find in its shared memory is what they may see: the last call has returned. */
+static unsigned whiteouts; /* found there */
 static void check_shared(uint64_t dir, const char *name) {
   struct fs_record_copy slot;
   const struct fs_record *rec = (const struct fs_record *)&slot;
@@ -205,6 +248,9 @@ static void check_shared(uint64_t dir, const char *name) {
       assert_true(rec->id == r->id && rec->mode == r->mode && rec->dir == dir);
       if (S_ISREG(r->mode)) assert_int_equal(rec->flags & FS_RECORD_PUBLISHED, r->published);
       if (S_ISDIR(r->mode) && (rec->flags & FS_RECORD_TIMED)) assert_true(rec->size <= row_count(r->id));
+      assert_int_equal(rec->flags & FS_RECORD_TAKEN, in_dataset(dir, name) ? FS_RECORD_TAKEN : 0);
+      if (rec->flags & FS_RECORD_TAKEN) assert_true(world.taken[i][fs_taken_bit(dir, name, strlen(name))]);
+      whiteouts += fs_is_whiteout(rec);
       shared_found++;
       borrowed_found += !fs_ns_certain(world.ns[i], dir);
     } else if (a == FS_RECORD_ABSENT) {
@@ -320,7 +366,7 @@ static void test_no_deaths(void **state) {
   for (uint32_t ranks = 2; ranks <= RANKS; ranks++) sequence(ranks, 1500, false);
   assert_int_equal(world.changes, 0);
   assert_true(climbs > 30 && loops > 2);
-  assert_true(shared_found > 1000 && shared_absent > 1000 && borrowed_found > 100);
+  assert_true(shared_found > 1000 && shared_absent > 1000 && borrowed_found > 100 && whiteouts > 100);
 }
 /* Messages that are lost (too many were under way, say) are sent again, and what they ask for is done once. */
 static void test_lost_messages(void **state) {
@@ -345,139 +391,13 @@ static void test_deaths(void **state) {
   assert_true(changes > 100 * times);
 }
 
-/* ---- many at once ---- */
-
-#define AT_ONCE 64u
-
-/* Every name is made by many at once: one succeeds, and all others hear of that one. */
-static void test_one_wins(void **state) {
-  (void)state;
-  static struct call c[AT_ONCE];
-  uint64_t id[AT_ONCE];
-  random_seed(0);
-  sim_start(RANKS);
-  for (unsigned round = 0; round < 100; round++) {
-    char name[16];
-    snprintf(name, sizeof(name), "n%u", round);
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-      uint32_t rank = random_below(RANKS);
-      id[i] = fs_ns_id(world.ns[rank]);
-      struct fs_names_call h = {.op = FS_NAMES_CREATE,
-                                .create = {.dir = FS_DATASET_DIR(0, round % 7), .id = id[i], .mode = S_IFREG | 0600}};
-      call_start(&c[i], rank, h, name, "");
-    }
-    uint64_t winner = 0;
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-      call_wait(&c[i]);
-      if (c[i].err != 0) continue;
-      assert_true(winner == 0);
-      winner = id[i];
-    }
-    assert_true(winner != 0);
-    for (unsigned i = 0; i < AT_ONCE; i++) {
-      assert_true(c[i].err == 0 || c[i].err == -EEXIST);
-      assert_true(call_record(&c[i])->id == winner);
-    }
-  }
-  sim_settle();
-  sim_check_backups();
-}
-
-/* Any rank, and of two a neighbour. */
-static bool is_victim(uint32_t rank, uint32_t first, uint32_t deaths) {
-  return (rank + world.ranks - first) % world.ranks < deaths;
-}
-
-/* Whatever many do at once, in the end each record is in one place, and none has vanished that nobody removed; unless
-   two ranks die at once, which may be those that keep a directory. */
-static void storm(uint32_t ranks, uint32_t deaths) {
-  static struct call c[AT_ONCE];
-  static uint64_t made[2000];
-  unsigned count = 0, removed = 0, seen = 0, calls = 0;
-  bool active[AT_ONCE] = {false}, removes[AT_ONCE] = {false}, creates[AT_ONCE] = {false};
-  uint64_t id[AT_ONCE] = {0};
-  sim_start(ranks);
-  uint32_t first = random_below(ranks);
-  for (unsigned step = 0; step < 40000 || calls > 0; step++) {
-    sim_step();
-    for (uint32_t i = 0; step == 10000 && i < deaths; i++) sim_kill((first + i) % ranks);
-    if (step % 4 != 0) continue;
-    unsigned i = random_below(AT_ONCE);
-    if (active[i] && !c[i].done) continue;
-    if (active[i]) {
-      calls--;
-      active[i] = false;
-      if (creates[i] && c[i].err == 0) made[count++] = id[i];
-      if (removes[i] && c[i].err == 0) removed++;
-      assert_true(c[i].err != -ETIMEDOUT || deaths > 1);
-    }
-    if (step >= 40000 || count >= FS_ARRAY_LEN(made) - AT_ONCE) continue;
-    uint32_t rank;
-    do rank = random_below(ranks);
-    while (is_victim(rank, first, deaths));
-    unsigned what = random_below(3);
-    uint64_t dir = FS_DATASET_DIR(0, random_below(4)), to = FS_DATASET_DIR(0, random_below(4));
-    id[i] = fs_ns_id(world.ns[rank]);
-    struct fs_names_call create = {.op = FS_NAMES_CREATE, .create = {.dir = dir, .id = id[i], .mode = S_IFLNK | 0777}};
-    struct fs_names_call removal = {.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = id[i]}};
-    struct fs_names_call move = {.op = FS_NAMES_RENAME, .rename = {.dir = dir, .to = to, .call = id[i]}};
-    move.flags = FS_RENAME_NOREPLACE; /* so that only removals remove */
-    struct fs_names_call h = what == 0 ? create : what == 1 ? removal : move;
-    creates[i] = what == 0;
-    removes[i] = what == 1;
-    active[i] = true;
-    calls++;
-    call_start(&c[i], rank, h, some_name(), what == 0 ? "t" : what == 2 ? some_name() : "");
-  }
-  sim_settle();
-  sim_check_backups();
-  for (uint64_t e = 0; e < 4; e++) {
-    uint64_t dir = FS_DATASET_DIR(0, e), seq = 0;
-    const struct fs_record *r;
-    uint32_t living = 0;
-    while (world.dead[living]) living++;
-    const struct fs_names *n = world.ns[fs_members_keepers(&world.ns[living]->members, dir).primary]->names;
-    for (; (r = fs_names_after(n, dir, seq)) != NULL; seq = r->seq) {
-      unsigned k = 0;
-      while (k < count && made[k] != r->id) k++;
-      assert_true(k < count || deaths > 1);
-      if (k < count) made[k] = 0; /* seen once only */
-      seen++;
-    }
-  }
-  assert_true(count > 100);
-  if (deaths < 2) assert_int_equal(seen, count - removed);
-}
-
-static void test_storm(void **state) {
-  (void)state;
-  for (unsigned round = 0; round < 20 * times; round++) {
-    random_seed(round);
-    storm(2 + round % (RANKS - 1), 0);
-  }
-}
-static void test_storm_with_a_death(void **state) {
-  (void)state;
-  for (unsigned round = 0; round < 60 * times; round++) {
-    random_seed(round);
-    storm(2 + round % (RANKS - 1), 1);
-  }
-}
-static void test_storm_with_two_deaths(void **state) {
-  (void)state;
-  for (unsigned round = 0; round < 30 * times; round++) {
-    random_seed(round);
-    storm(3 + round % (RANKS - 2), 2);
-  }
-}
-
 int main(int argc, char **argv) {
   if (argc > 1) times = (unsigned)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_rank),           cmocka_unit_test(test_no_deaths),
-      cmocka_unit_test(test_lost_messages),      cmocka_unit_test(test_deaths),
-      cmocka_unit_test(test_one_wins),           cmocka_unit_test(test_storm),
-      cmocka_unit_test(test_storm_with_a_death), cmocka_unit_test(test_storm_with_two_deaths),
+      cmocka_unit_test(test_one_rank),
+      cmocka_unit_test(test_no_deaths),
+      cmocka_unit_test(test_lost_messages),
+      cmocka_unit_test(test_deaths),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

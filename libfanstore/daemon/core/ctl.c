@@ -109,10 +109,21 @@ void fs_ctl_withdraw(struct fs_daemon *d, uint32_t dataset, uint32_t part) {
   fs_ctl_left(d, place, sizeof(*place));
 }
 
-void fs_ctl_mark(struct fs_daemon *d, uint32_t bit) {
-  _Atomic uint64_t *word = &d->ctl->outputs[bit / 64];
+static void fs_ctl_bit(const struct fs_daemon *d, _Atomic uint64_t *bits, uint32_t bit) {
   uint64_t mask = 1ull << bit % 64;
-  if (!(atomic_fetch_or(word, mask) & mask)) fs_ctl_left(d, word, sizeof(*word));
+  if (!(atomic_fetch_or(&bits[bit / 64], mask) & mask)) fs_ctl_left(d, &bits[bit / 64], sizeof(*bits));
+}
+
+void fs_ctl_mark(struct fs_daemon *d, uint32_t bit) {
+  fs_ctl_bit(d, d->ctl->outputs, bit);
+}
+
+/* Sets the word that clients read first at last. */
+void fs_ctl_taken(struct fs_daemon *d, uint32_t bit, uint32_t name) {
+  fs_ctl_bit(d, d->ctl->taken_names, name);
+  fs_ctl_bit(d, d->ctl->taken, bit);
+  if (!(atomic_fetch_or(&d->ctl->node_local_any, FS_NL_TAKEN) & FS_NL_TAKEN))
+    fs_ctl_left(d, &d->ctl->node_local_any, sizeof(d->ctl->node_local_any));
 }
 
 void fs_ctl_mark_all(struct fs_daemon *d) {
@@ -163,7 +174,8 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->nplacements = nplace;
   c->output_limit = d->cfg->output_limit;
   c->memory_limit = fs_memory_limit();
-  c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) | d->cfg->local_io;
+  c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) |
+             (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | d->cfg->local_io;
   memcpy(c->backing, d->backing, sizeof(c->backing));
   fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {

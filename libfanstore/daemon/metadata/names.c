@@ -196,12 +196,11 @@ static void fs_share(const struct fs_names *n, struct fs_name *e) {
   if (e->slot == 0 && r.name_len <= FS_RECORD_TEXT) e->in->missing = true;
 }
 
-/* Enclose changes that readers of the shared table see together. */
-static void fs_names_begin(const struct fs_names *n) {
+void fs_names_begin(const struct fs_names *n) {
   if (n->share.table) fs_shared_names_begin(n->share.table);
 }
 
-static void fs_names_end(const struct fs_names *n) {
+void fs_names_end(const struct fs_names *n) {
   if (n->share.table) fs_shared_names_end(n->share.table);
 }
 
@@ -319,7 +318,7 @@ static void fs_names_remove(struct fs_names *n, struct fs_name *e) {
 }
 
 static void fs_names_tell(const struct fs_names *n, const struct fs_name *e, bool gone) {
-  if (n->watch && !S_ISREG(e->rec.mode)) n->watch(n->watch_ctx, &e->rec, gone);
+  if (n->watch && !S_ISREG(e->rec.mode) && !fs_is_whiteout(&e->rec)) n->watch(n->watch_ctx, &e->rec, gone);
 }
 
 static void fs_names_forget(struct fs_names *n, struct fs_name *e) {

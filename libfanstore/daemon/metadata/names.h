@@ -27,6 +27,9 @@ const struct fs_record *fs_names_find_id(const struct fs_names *n, uint64_t dir,
  */
 fs_err fs_names_put(struct fs_names *n, const struct fs_record *r, const char *name, const char *target,
                     const struct fs_record **now);
+/* Enclose changes that readers of the shared table see together. */
+void fs_names_begin(const struct fs_names *n);
+void fs_names_end(const struct fs_names *n);
 /* From now on calls watch for each directory and symlink that is put or removed, except by
    fs_names_drop_dir. The call-back may not change the table. */
 void fs_names_watch(struct fs_names *n, void (*watch)(void *ctx, const struct fs_record *r, bool gone), void *ctx);

@@ -49,8 +49,10 @@ struct fs_ns_hooks {
   /* Copies and sends head and body. The hook cannot fail: a message that cannot be sent is lost. */
   void (*send)(struct fs_ns *ns, uint32_t rank, const struct fs_ns_message *head, const void *body, size_t n);
   void (*mark)(struct fs_ns *ns, uint32_t bit); /* a directory of this bit may have outputs */
-  void (*tree)(struct fs_ns *ns);               /* a directory was renamed or removed */
-  void (*lists)(struct fs_ns *ns);              /* another home has changed an extent map */
+  /* A name of a dataset with bit `name` was taken in a directory of this bit. */
+  void (*taken)(struct fs_ns *ns, uint32_t bit, uint32_t name);
+  void (*tree)(struct fs_ns *ns);  /* a directory was renamed or removed */
+  void (*lists)(struct fs_ns *ns); /* another home has changed an extent map */
   void (*dropped)(struct fs_ns *ns, uint64_t id);
   /* Called after `dropped` if the asker waits for the removal of the bytes. Returns true if the
      removal is under way; the hook's owner then calls fs_ns_answer when it is complete. May be

@@ -19,6 +19,11 @@ static void fs_commit_say(const struct fs_commit *c, fs_err err) {
   fs_ns_answer(c->ns, c->asked, err, removal ? (const void *)&c->drop : c->answer, err == 0 ? n : 0);
 }
 
+void fs_commit_free(struct fs_commit *c) {
+  free(c->answer);
+  free(c);
+}
+
 static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
@@ -28,8 +33,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
     c->then(c, err);
   else if (err < 0 || !c->answered)
     fs_commit_say(c, err);
-  free(c->answer);
-  free(c);
+  fs_commit_free(c);
 }
 
 static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
@@ -62,6 +66,7 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   struct fs_ns *ns = c->ns;
   struct fs_names_call *head = (void *)ns->body;
   const struct fs_record *put = c->put ? fs_names_find_id(ns->names, c->dir, c->put) : NULL;
+  const struct fs_record *white = c->whiteout ? fs_names_find_id(ns->names, c->dir, c->whiteout) : NULL;
   const struct fs_record *kept = c->gone ? fs_names_find_id(ns->names, c->dir, c->gone) : NULL;
   const struct fs_hold *h = c->hold ? fs_lock_find(ns, c->dir, c->hold) : NULL;
   size_t at = sizeof(*head);
@@ -80,6 +85,7 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   if (c->answered) m->question = c->asked.id, m->asker = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
+  if (white) (void)fs_record_put(head, FS_NAMES_BODY, &at, white, fs_record_name(white), NULL);
   head->tail_len = (uint16_t)(at - sizeof(*head));
   return head;
 }
@@ -162,11 +168,13 @@ static fs_err fs_commit_shut_here(struct fs_ns *ns, const struct fs_names_call *
 }
 
 /* Answers the caller in the primary's place, which saves one message delay. The answer is the
-   first record if there is one, else the id of the removed file, else nothing. */
+   first record if there is one, else the id of the removed file, else nothing. A whiteout is no
+   answer. */
 static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, uint64_t removed) {
   struct fs_asked caller = {.from = c->backup.asker, .id = c->backup.question};
   size_t begin = sizeof(*c), end = begin;
-  (void)fs_record_next(c, fs_call_size(c), &end);
+  const struct fs_record *first = fs_record_next(c, fs_call_size(c), &end);
+  if (first && fs_is_whiteout(first)) end = begin;
   if (caller.from >= ns->members.nodes) return;
   if (begin == end && removed != 0)
     fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
@@ -174,9 +182,26 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, ui
     fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
 }
 
-void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+/* Makes the primary's change of records here, as one change for readers of the shared table. */
+static fs_err fs_commit_records(struct fs_ns *ns, const struct fs_names_call *c) {
   size_t at = sizeof(*c), n = fs_call_size(c);
-  const struct fs_record *r;
+  fs_err err = 0;
+  fs_names_begin(ns->names);
+  if (c->backup.id != 0) (void)fs_names_drop(ns->names, c->backup.dir, c->backup.id);
+  if (c->backup.id != 0 && c->backup.to != 0) fs_moved_note(ns, c->backup.dir, c->backup.id, c->backup.to);
+  while (err == 0 && at < n) {
+    const struct fs_record *r = fs_record_next(c, n, &at);
+    if (!r || r->dir != c->backup.dir)
+      err = -EPROTO;
+    else
+      err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
+    if (err == 0) fs_moved_forget(ns, r->dir, r->id);
+  }
+  fs_names_end(ns->names);
+  return err;
+}
+
+void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   fs_err err = fs_names_changed_at(ns->names, c->backup.dir, c->backup.changed);
   if (err == 0 && c->backup.id != 0) err = fs_lock_backup(ns, c);
   if (c->flags & (FS_BACKUP_HELD | FS_BACKUP_KEEP)) {
@@ -187,16 +212,7 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
   const struct fs_record *gone = c->backup.id != 0 ? fs_names_find_id(ns->names, c->backup.dir, c->backup.id) : NULL;
   uint64_t removed = gone && c->backup.to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
   if (gone && c->backup.to == 0) fs_gone_note(ns, gone);
-  if (c->backup.id != 0) (void)fs_names_drop(ns->names, c->backup.dir, c->backup.id);
-  if (c->backup.id != 0 && c->backup.to != 0) fs_moved_note(ns, c->backup.dir, c->backup.id, c->backup.to);
-  while (err == 0 && at < n) {
-    r = fs_record_next(c, n, &at);
-    if (!r || r->dir != c->backup.dir)
-      err = -EPROTO;
-    else
-      err = fs_names_put(ns->names, r, fs_record_name(r), fs_record_target(r), NULL);
-    if (err == 0) fs_moved_forget(ns, r->dir, r->id);
-  }
+  if (err == 0) err = fs_commit_records(ns, c);
   if (err == 0 && c->backup.call != 0) fs_done_note(ns, c->backup.call);
   if (err == 0 && c->backup.question != 0) fs_commit_answer(ns, c, removed);
   fs_ns_answer(ns, a, err, NULL, 0);

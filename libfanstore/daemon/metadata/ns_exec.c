@@ -154,6 +154,7 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
 /* Returns the record that CREATE makes. */
 static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t home) {
   bool file = S_ISREG(c->create.mode), staged = c->flags & FS_CREATE_STAGED_IN;
+  uint32_t taken = c->flags & FS_CREATE_TAKES ? FS_RECORD_TAKEN : 0;
   return (struct fs_record){.id = c->create.id,
                             .dir = c->create.dir,
                             .size = !file    ? c->tail2_len
@@ -165,9 +166,9 @@ static struct fs_record fs_exec_made(const struct fs_names_call *c, uint32_t hom
                             .ctime_ns = c->create.mtime_ns,
                             .mode = c->create.mode,
                             .home = home,
-                            .flags = staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED_IN
-                                     : file ? 0
-                                            : FS_RECORD_PUBLISHED,
+                            .flags = taken | (staged ? FS_RECORD_PUBLISHED | FS_RECORD_STAGED_IN
+                                              : file ? 0
+                                                     : FS_RECORD_PUBLISHED),
                             .name_len = c->tail_len,
                             .target_len = c->tail2_len};
 }
@@ -180,6 +181,13 @@ static void fs_exec_created(struct fs_ns *ns, struct fs_asked a, const struct fs
   fs_ns_answer(ns, a, 0, ns->body, at);
 }
 
+/* Makes sure that all members know what they must know before the record is made. Returns true if
+   the call has to wait for that. */
+static bool fs_exec_marks(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (!(c->flags & FS_CREATE_TAKES)) return fs_exec_mark(ns, a, c->create.dir, c);
+  return fs_exec_mark_taken(ns, a, c->create.dir, fs_call_tail(c), c->tail_len, c);
+}
+
 static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *old = fs_exec_find(ns, c->create.dir, c), *r;
   int done = fs_done_already(ns, c->create.id);
@@ -187,13 +195,13 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     fs_ns_answer(ns, a, done, NULL, 0);
   } else if (done > 0 || (old && old->id == c->create.id)) {
     fs_exec_created(ns, a, c);
-  } else if (old) {
+  } else if (old && (!fs_is_whiteout(old) || (c->flags & FS_CREATE_COPY))) {
     fs_answer_record(ns, a, -EEXIST, old);
   } else if (fs_names_closed(ns->names, c->create.dir, ns->now)) {
     fs_ns_answer(ns, a, -ENOENT, NULL, 0);
   } else if (fs_ns_full(ns)) {
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
-  } else if (!fs_exec_mark(ns, a, c->create.dir, c)) {
+  } else if (!fs_exec_marks(ns, a, c)) {
     struct fs_record made = fs_exec_made(c, a.from);
     fs_err err = fs_names_put(ns->names, &made, fs_call_tail(c), fs_call_tail2(c), &r);
     if (err == 0) fs_done_note(ns, c->create.id);
@@ -327,23 +335,23 @@ static void fs_exec_setattr(struct fs_ns *ns, struct fs_asked a, const struct fs
 static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
   struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
   if (!commit) return NULL;
-  commit->gone = r->id;
   commit->call = call;
   commit->forwarded = true;
-  if (S_ISREG(r->mode)) {
-    commit->drop = r->id;
+  if (S_ISREG(r->mode)) commit->drop = r->id;
+  if (fs_vacate(ns, commit, r, call) < 0) {
+    fs_commit_free(commit);
+    return NULL;
   }
   fs_done_note(ns, call);
-  fs_changed_now(ns, r->dir);
-  (void)fs_names_drop(ns->names, r->dir, r->id);
   return commit;
 }
 
 static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c->remove.dir, c);
-  bool directory = c->flags & FS_REMOVE_DIRECTORY;
+  const struct fs_record *named = fs_exec_find(ns, c->remove.dir, c), *r = fs_visible(named);
+  bool directory = c->flags & FS_REMOVE_DIRECTORY, first = !named && (c->flags & FS_REMOVE_TAKES);
   int done = fs_done_already(ns, c->remove.call);
   fs_err err = done != 0                        ? done
+               : first                          ? (directory ? -ENOTDIR : 0)
                : !r                             ? -ENOENT
                : fs_locked(ns, r->dir, r->id)   ? -EAGAIN
                : directory && !S_ISDIR(r->mode) ? -ENOTDIR
@@ -351,6 +359,8 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
                                                 : 0;
   if (err != 0)
     fs_ns_answer(ns, a, FS_MIN(err, 0), NULL, 0);
+  else if (first)
+    fs_whiteout_start(ns, a, c);
   else if (directory)
     fs_rmdir_start(ns, a, c);
   else

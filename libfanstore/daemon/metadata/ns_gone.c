@@ -44,7 +44,7 @@ fs_err fs_gone_dir(struct fs_ns *ns, uint64_t dir) {
 }
 
 void fs_gone_note(struct fs_ns *ns, const struct fs_record *r) {
-  if (S_ISLNK(r->mode)) return;
+  if (!S_ISREG(r->mode) && !S_ISDIR(r->mode)) return;
   ns->gone[ns->gone_at] = (struct fs_gone){.dir = r->dir, .id = r->id, .directory = S_ISDIR(r->mode)};
   ns->gone_at = (ns->gone_at + 1) % FS_GONE;
 }

@@ -75,15 +75,19 @@ void fs_lock_end(struct fs_hold *h) {
   free(h);
 }
 
-/* Removes a record that has moved to the directory `to`, and makes the commit for that. */
-static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t to) {
+/* Removes a record that the rename `call` has moved to the directory `to`, and makes the commit for
+   that. */
+static struct fs_commit *fs_moved_away(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t to,
+                                       uint64_t call) {
   struct fs_commit *commit = fs_commit_new(ns, a, r->dir, NULL);
+  uint64_t dir = r->dir, id = r->id;
   if (!commit) return NULL;
-  commit->gone = r->id;
+  if (fs_vacate(ns, commit, r, call) < 0) {
+    fs_commit_free(commit);
+    return NULL;
+  }
   commit->to = to;
-  fs_moved_note(ns, r->dir, r->id, to);
-  fs_changed_now(ns, r->dir);
-  (void)fs_names_drop(ns->names, r->dir, r->id);
+  fs_moved_note(ns, dir, id, to);
   return commit;
 }
 
@@ -109,7 +113,7 @@ static void fs_move_held(struct fs_commit *c, fs_err err) {
 }
 
 void fs_move_take(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  const struct fs_record *r = fs_exec_find(ns, c->take.dir, c);
+  const struct fs_record *r = fs_visible(fs_exec_find(ns, c->take.dir, c));
   struct fs_hold *h = r ? fs_lock_find(ns, r->dir, r->id) : NULL;
   fs_err err = !r ? -ENOENT : h && h->call != c->take.call ? -EAGAIN : !h && fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && !h && (h = fs_lock_new(ns, r->dir, r->id, c->take.to, c->take.call)) == NULL) err = -ENOMEM;
@@ -144,7 +148,7 @@ void fs_move_taken(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
   else if (!r)
     fs_ns_answer(ns, a, fs_committing_gone(ns, c->taken.dir, c->taken.id) ? -EAGAIN : 0, NULL, 0);
   else
-    fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->taken.to));
+    fs_exec_commit(ns, a, fs_moved_away(ns, a, r, c->taken.to, c->taken.call));
 }
 
 static void fs_lock_nobody(struct fs_commit *c, fs_err err) {
@@ -170,8 +174,8 @@ static void fs_lock_asked(void *ctx, fs_err err, const void *body, size_t n) {
   h->until = q.ns->now + q.ns->deadline_ns;
   if (err != 0 && err != -ENOENT) return; /* the timers ask again */
   struct fs_asked nobody = {0};
-  struct fs_commit *commit =
-      err == 0 && r ? fs_moved_away(q.ns, nobody, r, h->to) : fs_lock_commit(q.ns, nobody, h->dir, h->id, NULL);
+  struct fs_commit *commit = err == 0 && r ? fs_moved_away(q.ns, nobody, r, h->to, h->call)
+                                           : fs_lock_commit(q.ns, nobody, h->dir, h->id, NULL);
   if (!commit) return;
   commit->then = fs_lock_nobody;
   fs_lock_end(h);

@@ -78,6 +78,10 @@ static void fs_move_fail(struct fs_move *m, fs_err err) {
 
 /* Returns 0 if r may take the place of t, which may be NULL; else the error. */
 static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
+  bool dataset = !t && (m->call.flags & FS_RENAME_TAKES); /* the dataset's file has the name */
+  if (dataset && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
+  if (dataset && S_ISDIR(r->mode)) return -ENOTDIR;
+  t = fs_visible(t);
   if (t && fs_locked(m->ns, t->dir, t->id)) return -EAGAIN;
   if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
@@ -137,31 +141,49 @@ static void fs_move_committed(struct fs_commit *commit, fs_err err) {
   }
 }
 
+/* Puts the record under its new name. If it comes from this directory, and the dataset has the old
+   name, a whiteout gets that. Returns the commit, or NULL without memory. */
+static struct fs_commit *fs_move_put_record(struct fs_move *m, const struct fs_record *r) {
+  struct fs_ns *ns = m->ns;
+  const struct fs_names_call *c = &m->call;
+  struct fs_record now = *r;
+  const struct fs_record *made;
+  struct fs_commit *commit = NULL;
+  bool vacates = !m->taken && (r->flags & FS_RECORD_TAKEN);
+  now.dir = c->rename.to;
+  now.seq = 0;
+  now.name_len = c->tail2_len;
+  now.flags &= ~(uint32_t)FS_RECORD_TAKEN;
+  if (c->flags & FS_RENAME_TAKES) now.flags |= FS_RECORD_TAKEN;
+  fs_names_begin(ns->names);
+  if (fs_names_put(ns->names, &now, fs_call_tail2(c), fs_record_target(r), &made) == 0) {
+    m->id = now.id;
+    fs_changed_now(ns, now.dir);
+    commit = fs_commit_new(ns, m->a, now.dir, made);
+  }
+  if (commit && vacates &&
+      fs_whiteout_put(ns, commit, c->rename.dir, fs_call_tail(c), c->tail_len, c->rename.call) < 0) {
+    fs_commit_free(commit);
+    commit = NULL;
+  }
+  fs_names_end(ns->names);
+  if (commit) commit->put = now.id;
+  return commit;
+}
+
 /* Puts the record in its new place here, instead of t if there is one. */
 static void fs_move_put(struct fs_move *m, const struct fs_record *r, const struct fs_record *t) {
   struct fs_ns *ns = m->ns;
-  struct fs_record now = *r, old = t ? *t : (struct fs_record){0};
-  const struct fs_record *made;
+  struct fs_record now = *r, old = fs_visible(t) ? *t : (struct fs_record){0};
+  struct fs_commit *commit = fs_move_put_record(m, r);
   now.dir = m->call.rename.to;
-  now.seq = 0;
-  now.name_len = m->call.tail2_len;
-  if (fs_names_put(ns->names, &now, fs_call_tail2(&m->call), fs_record_target(r), &made) < 0) {
-    fs_move_fail(m, -ENOMEM);
-    return;
-  }
-  m->id = now.id;
-  fs_changed_now(ns, now.dir);
-  struct fs_commit *commit = fs_commit_new(ns, m->a, now.dir, made);
   if (!commit) {
     fs_move_fail(m, -ENOMEM);
     return;
   }
-  commit->put = now.id;
   commit->gone = old.id;
   commit->call = m->call.rename.call;
-  if (old.id != 0 && S_ISREG(old.mode)) {
-    commit->drop = m->replaced = old.id;
-  }
+  if (S_ISREG(old.mode)) commit->drop = m->replaced = old.id;
   fs_done_note(ns, m->call.rename.call);
   fs_moved_forget(ns, now.dir, now.id);
   if (S_ISDIR(now.mode)) fs_above_note(ns, now.id, now.dir);
@@ -198,7 +220,7 @@ static bool fs_move_close(struct fs_move *m, const struct fs_record *t) {
 static void fs_move_within(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_names_call *c = &m->call;
-  const struct fs_record *r = fs_exec_find(ns, c->rename.dir, c);
+  const struct fs_record *r = fs_visible(fs_exec_find(ns, c->rename.dir, c));
   const struct fs_record *t = fs_names_find(ns->names, c->rename.to, fs_call_tail2(c), c->tail2_len);
   fs_err err = !r ? -ENOENT : fs_locked(ns, r->dir, r->id) ? -EAGAIN : 0;
   if (err == 0 && (r != t || (m->call.flags & FS_RENAME_NOREPLACE))) err = fs_move_check(m, r, t);
@@ -250,7 +272,7 @@ static void fs_move_record(void *ctx, fs_err err, const void *body, size_t n) {
   if (!S_ISDIR(r->mode))
     fs_move_across(m);
   else if ((m->call.flags & FS_RENAME_NOREPLACE) &&
-           fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len))
+           fs_visible(fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len)))
     fs_move_fail(m, -EEXIST);
   else
     fs_climb_start(ns, m->call.rename.to, r->id, m->call.rename.call, m->until, fs_move_climbed, m);
@@ -279,7 +301,9 @@ void fs_move_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_ca
     fs_ns_answer(ns, a, -ENOSPC, NULL, 0);
     return;
   }
-  if (fs_exec_mark(ns, a, c->rename.to, c)) return;
+  bool takes = c->flags & FS_RENAME_TAKES;
+  if (takes && fs_exec_mark_taken(ns, a, c->rename.to, fs_call_tail2(c), c->tail2_len, c)) return;
+  if (!takes && fs_exec_mark(ns, a, c->rename.to, c)) return;
   struct fs_move *m = malloc(sizeof(*m) - sizeof(m->call) + n);
   if (!m) {
     fs_ns_answer(ns, a, -ENOMEM, NULL, 0);
@@ -337,15 +361,16 @@ static void fs_rmdir_closed(void *ctx, fs_err err, const void *body, size_t n) {
   const struct fs_record *r = fs_names_find_id(ns->names, w->dir, w->id);
   (void)body, (void)n;
   struct fs_commit *commit = err == 0 && r ? fs_commit_new(ns, w->a, w->dir, NULL) : NULL;
+  if (commit && fs_vacate(ns, commit, r, w->call) < 0) {
+    fs_commit_free(commit);
+    commit = NULL;
+  }
   if (!commit) {
     fs_rmdir_end(w, err < 0 ? err : !r ? -ENOENT : -ENOMEM);
     return;
   }
-  commit->gone = w->id;
   commit->call = w->call;
   fs_done_note(ns, w->call);
-  fs_changed_now(ns, w->dir);
-  (void)fs_names_drop(ns->names, w->dir, w->id);
   commit->then = fs_rmdir_committed;
   commit->ctx = w;
   fs_commit_start(commit);

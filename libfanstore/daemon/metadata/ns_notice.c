@@ -41,7 +41,7 @@ static void fs_noticed(void *ctx, fs_err err, const void *body, size_t n) {
 static struct fs_notice *fs_notice_find(const struct fs_ns *ns, const struct fs_names_call *tell) {
   for (struct fs_chain *l = ns->notices.next; l != &ns->notices; l = l->next) {
     struct fs_notice *m = FS_ITEM(l, struct fs_notice, chain);
-    if (m->told.op == tell->op && m->told.recall.dir == tell->recall.dir) return m;
+    if (m->told.op == tell->op && m->told.flags == tell->flags && m->told.recall.dir == tell->recall.dir) return m;
   }
   return NULL;
 }

@@ -56,6 +56,7 @@ struct fs_commit {
   uint64_t dir;
   /* ids: of the record that was put, of the one that went, and of its new directory (0: unknown) */
   uint64_t put, gone, to;
+  uint64_t whiteout;  /* id of a whiteout that was put, or 0 */
   uint64_t hold;      /* or the id of a record whose lock has changed */
   uint64_t hold_call; /* the rename that holds the lock */
   bool shut;          /* or: whether the directory takes names has changed */
@@ -143,7 +144,9 @@ struct fs_ns {
     bool directory;
   } gone[FS_GONE];
   uint32_t gone_at;
-  uint64_t marked[FS_MARK_BITS / 64];
+  /* Bits that all members know: of directories that may have outputs; of directories where names of
+     a dataset were taken; of these names. */
+  uint64_t marked[FS_MARK_BITS / 64], taken[FS_MARK_BITS / 64], taken_names[FS_TAKEN_BITS / 64];
   struct fs_table lent;               /* directories with records that other ranks have borrowed */
   uint64_t changed_at[FS_LEND_TIMES]; /* when a directory changed last, by a hash of its id */
   uint64_t known_set;                 /* the set that all its members are known to have */
@@ -236,8 +239,8 @@ void fs_gone_redo(struct fs_ns *ns, const struct fs_members *before);
  * Tells other ranks something before a call is executed: `tell`, to the members whose element in
  * `those` is true, or to all. The call `c` waits; then() is called when all have answered, and the
  * call is executed or, if this rank is not the primary any more, has to be made again. Calls that
- * have to tell the same wait for the same messages: `tell` is compared by its operation and its
- * first field.
+ * have to tell the same wait for the same messages: `tell` is compared by its operation, its
+ * flags and its first 8 bytes of fields.
  */
 void fs_notice_first(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c,
                      const struct fs_names_call *tell, const bool *those,
@@ -264,8 +267,26 @@ void fs_borrow_recalled(struct fs_ns *ns, struct fs_asked a, const struct fs_nam
 /* Makes sure that all members know that a directory of a dataset may have outputs. Returns true
    if the call has to wait for that; the call is then executed, or answered, later. */
 bool fs_exec_mark(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_names_call *c);
+/* Like fs_exec_mark, before a record gets a name that the dataset has. */
+bool fs_exec_mark_taken(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const char *name, size_t len,
+                        const struct fs_names_call *c);
 /* Handles MARK. */
 void fs_mark_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+
+/* ---- ns_whiteout.c ---- */
+/* Returns r if it is what programs see, else NULL: there is no record, or it is a whiteout. */
+static inline const struct fs_record *fs_visible(const struct fs_record *r) {
+  return r && !fs_is_whiteout(r) ? r : NULL;
+}
+/* Puts a whiteout in place of the record of this name, if any, for the commit of the call. Returns
+   0, or -ENOMEM and changes nothing. */
+fs_err fs_whiteout_put(struct fs_ns *ns, struct fs_commit *commit, uint64_t dir, const char *name, size_t len,
+                       uint64_t call);
+/* Removes a record from its directory, for the commit of the call. If the dataset has the name, a
+   whiteout takes the record's place. Returns 0, or -ENOMEM and changes nothing. */
+fs_err fs_vacate(struct fs_ns *ns, struct fs_commit *commit, const struct fs_record *r, uint64_t call);
+/* Handles REMOVE of a name that the dataset has, and no record. */
+void fs_whiteout_start(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
 
 /* ---- ns_where.c ---- */
 /* Handles WHERE. */
@@ -329,6 +350,8 @@ uint64_t fs_moved_to(const struct fs_ns *ns, uint64_t dir, uint64_t id);
  */
 struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t dir, const struct fs_record *answer);
 void fs_commit_start(struct fs_commit *c);
+/* Frees a commit that was not started. */
+void fs_commit_free(struct fs_commit *c);
 /* Returns true if the change of this call is still on its way to the backup. */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
 /* Returns true if the backup has not confirmed yet that the record is gone. */

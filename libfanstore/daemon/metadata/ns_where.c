@@ -87,7 +87,7 @@ static void fs_others_dir(void *ctx, uint64_t dir) {
   const struct fs_record *r;
   if (fs_members_keepers(&o->ns->members, dir).primary != o->ns->rank) return;
   for (uint64_t seq = 0; (r = fs_names_after(o->ns->names, dir, seq)) != NULL; seq = r->seq) {
-    if (S_ISREG(r->mode) == o->files) o->visit(o->ctx, r);
+    if (fs_visible(r) && S_ISREG(r->mode) == o->files) o->visit(o->ctx, r);
   }
 }
 

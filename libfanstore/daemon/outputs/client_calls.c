@@ -53,6 +53,14 @@ fs_err fs_client_call_check_dir(const struct fs_daemon *d, uint64_t dir, const c
   return len > 0 && fs_index_child(ix, (uint32_t)entry, name, len) >= 0 ? -EROFS : 0;
 }
 
+fs_err fs_client_call_check_taking(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len, bool takes) {
+  fs_err err = fs_client_call_check_dir(d, dir, name, len);
+  if (err != -EROFS) return err == 0 && takes ? -EINVAL : err;
+  const struct fs_index *ix = &d->data[(dir >> 32) - 1].stage.index;
+  const struct fs_entry *e = fs_index_entry(ix, (uint64_t)fs_index_child(ix, (uint32_t)dir, name, len));
+  return takes && d->cfg->overlay && e && !S_ISDIR(e->mode) ? 0 : -EROFS;
+}
+
 fs_err fs_client_call_check_name(const struct fs_daemon *d, const struct fs_names_call *c) {
   return fs_client_call_check_dir(d, fs_call_dir(c), fs_call_tail(c), c->tail_len);
 }

@@ -56,7 +56,10 @@ void fs_client_call_done(void *ctx, fs_err err, const void *body, size_t n);
 /* Returns 0 if a directory with this id can exist. Returns -EROFS if it is a dataset's directory
    and the dataset has this name in it. */
 fs_err fs_client_call_check_dir(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len);
-/* Does the same with the directory and the name of a call. */
+/* The same for a call that `takes` a name from the dataset. With --overlay that is 0 for any name
+   but that of a directory. Returns -EINVAL if the dataset does not have the name. */
+fs_err fs_client_call_check_taking(const struct fs_daemon *d, uint64_t dir, const char *name, size_t len, bool takes);
+/* Does what fs_client_call_check_dir does with the directory and the name of a call. */
 fs_err fs_client_call_check_name(const struct fs_daemon *d, const struct fs_names_call *c);
 /* Checks that a file with the call's id can exist. */
 fs_err fs_client_call_check_file(const struct fs_daemon *d, const struct fs_names_call *c);

@@ -34,6 +34,10 @@ static void fs_service_mark(struct fs_ns *ns, uint32_t bit) {
   fs_ctl_mark(fs_ns_user(ns), bit);
 }
 
+static void fs_service_taken(struct fs_ns *ns, uint32_t bit, uint32_t name) {
+  fs_ctl_taken(fs_ns_user(ns), bit, name);
+}
+
 static void fs_service_tree(struct fs_ns *ns) {
   struct fs_daemon *d = fs_ns_user(ns);
   atomic_fetch_add(&d->ctl->tree, 1);
@@ -65,6 +69,7 @@ static void fs_service_other(struct fs_ns *ns, const struct fs_record *r, bool g
 
 static const struct fs_ns_hooks fs_service_hooks = {.send = fs_service_send,
                                                     .mark = fs_service_mark,
+                                                    .taken = fs_service_taken,
                                                     .tree = fs_service_tree,
                                                     .lists = fs_service_lists,
                                                     .dropped = fs_service_dropped,
@@ -139,7 +144,8 @@ void fs_service_wrote(const struct fs_daemon *d) {
 }
 
 static fs_err fs_service_check_look_up(const struct fs_daemon *d, const struct fs_names_call *c) {
-  return c->flags & FS_LOOKUP_BORROW ? -EINVAL : fs_client_call_check_name(d, c);
+  if (c->flags & FS_LOOKUP_BORROW) return -EINVAL;
+  return d->cfg->overlay ? fs_client_call_check_dir(d, c->lookup.dir, "", 0) : fs_client_call_check_name(d, c);
 }
 
 const struct fs_client_call_op fs_look_up_call = {.check = fs_service_check_look_up};
@@ -147,7 +153,8 @@ const struct fs_client_call_op fs_named_call = {.check = fs_client_call_check_na
 
 static fs_err fs_service_check_create(const struct fs_daemon *d, const struct fs_names_call *c) {
   if (c->flags & FS_CREATE_STAGED_IN) return -EINVAL;
-  return S_ISREG(c->create.mode) && fs_service_evicted(d) ? -EIO : fs_client_call_check_name(d, c);
+  if (S_ISREG(c->create.mode) && fs_service_evicted(d)) return -EIO;
+  return fs_client_call_check_taking(d, c->create.dir, fs_call_tail(c), c->tail_len, c->flags & FS_CREATE_TAKES);
 }
 
 /* A client takes its files' ids from its own range. For any other id, the daemon makes one. */
@@ -201,11 +208,17 @@ static void fs_service_removed(void *ctx, fs_err err, const void *body, size_t n
     fs_client_call_done(ctx, err, body, err == 0 ? 0 : n);
 }
 
-const struct fs_client_call_op fs_remove_call = {.check = fs_client_call_check_name, .done = fs_service_removed};
+static fs_err fs_service_check_remove(const struct fs_daemon *d, const struct fs_names_call *c) {
+  return fs_client_call_check_taking(d, c->remove.dir, fs_call_tail(c), c->tail_len, c->flags & FS_REMOVE_TAKES);
+}
+
+const struct fs_client_call_op fs_remove_call = {.check = fs_service_check_remove, .done = fs_service_removed};
 
 static fs_err fs_service_check_rename(const struct fs_daemon *d, const struct fs_names_call *c) {
-  fs_err err = fs_client_call_check_dir(d, c->rename.dir, fs_call_tail(c), c->tail_len);
-  return err < 0 ? err : fs_client_call_check_dir(d, c->rename.to, fs_call_tail2(c), c->tail2_len);
+  /* The primary knows whether a record has the dataset's old name. */
+  fs_err err = fs_client_call_check_dir(d, c->rename.dir, fs_call_tail(c), d->cfg->overlay ? 0 : c->tail_len);
+  if (err < 0) return err;
+  return fs_client_call_check_taking(d, c->rename.to, fs_call_tail2(c), c->tail2_len, c->flags & FS_RENAME_TAKES);
 }
 
 const struct fs_client_call_op fs_rename_call = {.check = fs_service_check_rename, .done = fs_service_removed};
