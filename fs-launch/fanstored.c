@@ -27,6 +27,7 @@ enum {
   OPT_DATASET,
   OPT_MOUNT,
   OPT_READ_ONLY,
+  OPT_OVERLAY,
   OPT_KEEP,
   OPT_CACHE_DISK,
   OPT_FILL,
@@ -60,6 +61,7 @@ static const struct fs_opt options[] = {
      OPT_OUTPUT_REPLICAS},
     {"local-io", 0, "HOW", "cached, direct, or auto: directly what memory has no room for (default)", OPT_LOCAL_IO},
     {"read-only", 0, NULL, "refuse all writing below the mounts", OPT_READ_ONLY},
+    {"overlay", 0, NULL, "programs may replace, change and remove the datasets' files, for this job", OPT_OVERLAY},
     {"keep", 0, NULL, "keep output files when the launcher is gone", OPT_KEEP},
     {"stage-out", 0, "DIR", "copy output files there, by name", OPT_STAGE_OUT},
     {"in-place", 0, "INODE", "with --stage-out: replace nothing there but copies of this job", OPT_IN_PLACE},
@@ -147,6 +149,9 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     return 0;
   case OPT_READ_ONLY:
     c->read_only = true;
+    return 0;
+  case OPT_OVERLAY:
+    c->overlay = true;
     return 0;
   case OPT_FILL:
     c->fill = true;

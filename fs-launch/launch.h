@@ -43,7 +43,7 @@ struct fs_launch_options {
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default patterns apply */
-  bool read_only, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring,
+  bool read_only, overlay, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring,
       prefetch_torch, prefetch_idle;
   uint64_t given; /* bits of the options with one value that were given */
   char **command; /* NULL-terminated */

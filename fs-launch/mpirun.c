@@ -182,6 +182,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "%s", l->opt.verify);
   }
   if (l->opt.read_only) fs_words_add(w, "--read-only");
+  if (l->opt.overlay) fs_words_add(w, "--overlay");
   if (l->opt.keep || l->in_place) fs_words_add(w, "--keep");
   if (l->in_place) {
     fs_words_add(w, "--in-place");

@@ -39,6 +39,7 @@ enum {
   O_DOCTOR,
   O_NODE_LOCAL,
   O_PREFETCH,
+  O_OVERLAY,
   O_CACHE_DISK,
   O_VERBOSE,
   O_HELP,
@@ -90,6 +91,7 @@ static const struct fs_opt launch_opts[] = {
     {"stage-in", 0, "DIR", "what is in DIR, an earlier job's outputs, is below the mounts from the start", O_STAGE_IN},
     {"output-replicas", 0, "N", "1: what COMMAND writes is on one more node when close and fsync return (default: 0)",
      O_OUTPUT_REPLICAS},
+    {"overlay", 0, NULL, "COMMAND may replace, change and remove the datasets' files, for this job alone", O_OVERLAY},
     {"node-local", 0, "GLOB",
      "files of such names are each node's own; repeatable; '' for none (default: lock.mdb\n"
      "and *.mdb-lock)",
@@ -290,6 +292,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
                : id == O_NO_IO_URING ? &o->no_io_uring
                : id == O_PURGE       ? &o->purge
                : id == O_KEEP        ? &o->keep
+               : id == O_OVERLAY     ? &o->overlay
                : id == O_DISCARD     ? &o->discard
                : id == O_STAGED      ? &o->staged
                : id == O_OUTPUTS     ? &o->outputs
@@ -359,6 +362,7 @@ static int check_outputs(const struct fs_launch_options *o) {
                     {"stage-in", o->stage_in != NULL},
                     {"output-limit", o->output_limit > 0},
                     {"node-local", o->node_locals > 0},
+                    {"overlay", o->overlay},
                     {"output-replicas", o->output_replicas > 0}};
   for (size_t i = 0; o->read_only && i < FS_ARRAY_LEN(of_outputs); i++) {
     if (!of_outputs[i].given) continue;

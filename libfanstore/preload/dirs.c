@@ -220,7 +220,9 @@ static int next_record(struct fs_dirstream *d) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(d->fd, &u);
   if (s == NULL || atomic_load(&s->kind) != FS_SLOT_DIR) return -EBADF;
-  fs_err err = d->at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
+  int err = 1;
+  for (; err > 0; d->at += err > 0)
+    err = d->at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(s->mount, s->entry, d->at, &v);
   if (err == -ENOENT) return next_output(d, s);
   if (err != 0) return err;
   atomic_store(&s->offset, ++d->at);

@@ -154,8 +154,10 @@ static __attribute__((noinline)) FILE *fopen_slow(const char *path, const char *
     if (route == FS_OUTSIDE) return NULL;
   }
   if (route == FS_REDIRECT && f.out.id == 0) return real_fopen(f.real, mode);
-  bool output = route == FS_REDIRECT || (route == FS_IN && fs_is_output(f.entry)) ||
-                ((mode_flags(mode) & O_CREAT) && fs_file_may_make(route, &f, false));
+  int flags = mode_flags(mode);
+  bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+  bool output = route == FS_REDIRECT || (route == FS_IN && (writes || fs_is_output(f.entry))) ||
+                ((flags & O_CREAT) && fs_file_may_make(route, &f, false));
   return output ? open_output(path, mode) : open_entry(route, &f, mode);
 }
 
@@ -243,7 +245,7 @@ FS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode, FI
   if (route == FS_IN && fs_is_output(f.entry) && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY)
     return reopen_writing(path, mode, flags, old);
   fs_err err = route < 0 ? route : flags < 0 ? flags : 0;
-  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = -EROFS;
+  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY) err = fs_file_open_check(route, &f, flags);
   if (err == 0 && route != FS_IN) err = -ENOENT;
   if (err == 0) return open_real_file(&f, mode, old);
   fclose(old);

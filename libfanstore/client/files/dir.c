@@ -8,6 +8,7 @@
 #include <dirent.h>
 
 #include "client/files/files.h"
+#include "client/names/overlay.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
 
@@ -68,7 +69,19 @@ static fs_err out_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dir
   return 0;
 }
 
-fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
+/* Sets what has the dataset's name in *out by now. Returns 1 if the name was removed. */
+static __attribute__((noinline)) int taken_record(uint32_t mount, uint32_t dir, struct fs_dirent_view *out) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  if (!fs_overlay_maybe(mount, dir, out->name, out->name_len)) return 0;
+  fs_err err = fs_output_find(fs_output_dir_id(mount, dir), out->name, out->name_len, &a, &r);
+  if (err != 0) return err == -ENOENT ? 0 : err;
+  out->ino = r->id;
+  out->type = (uint8_t)IFTODT(r->mode);
+  return fs_is_whiteout(r);
+}
+
+int fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out) {
   uint32_t first;
   uint64_t count;
   fs_err err;
@@ -89,15 +102,17 @@ fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_
   if (e == NULL) return -EUCLEAN;
   out->ino = fs_index_ino(ix, (uint32_t)(first + (i - 2)));
   out->type = (uint8_t)IFTODT(e->mode);
-  return fs_index_name(ix, e, &out->name, &out->name_len);
+  err = fs_index_name(ix, e, &out->name, &out->name_len);
+  return err != 0 || S_ISDIR(e->mode) || FS_LIKELY(!fs_overlay_any()) ? err : taken_record(mount, dir, out);
 }
 
 fs_ssize fs_dir_list(uint32_t mount, uint32_t dir, uint64_t *at, void *buf, size_t n) {
   struct fs_dirent_view v;
   size_t used = 0;
   for (;; ++*at) {
-    fs_err err = *at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(mount, dir, *at, &v);
+    int err = *at >= FS_OUTPUT_AT ? -ENOENT : fs_dir_record(mount, dir, *at, &v);
     if (err == -ENOENT) break;
+    if (err > 0) continue;
     size_t len = err != 0 ? 0 : fs_dirent_put((char *)buf + used, n - used, &v, *at + 1);
     if (len == 0) return used > 0 ? (fs_ssize)used : err != 0 ? err : -EINVAL;
     used += len;

@@ -107,8 +107,9 @@ void fs_files_start(void);
    (fs_fd_name). */
 void fs_files_inherited(bool named);
 
-/* Gets record i of a directory: ".", "..", or a child. Returns 0, -ENOENT past the end, or -EUCLEAN. */
-fs_err fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
+/* Gets record i of a directory: ".", "..", or a child. Returns 0, 1 if the child was removed, -ENOENT
+   past the end, or an error. */
+int fs_dir_record(uint32_t mount, uint32_t dir, uint64_t i, struct fs_dirent_view *out);
 /* Writes getdents64 records of a directory, with its outputs and the names of this node, from
    position *at on, and moves *at. Returns the number of bytes, 0 at the end, or -EINVAL if not even
    one record fits. */

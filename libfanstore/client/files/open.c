@@ -7,6 +7,7 @@
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
+#include "client/names/overlay.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
 #include "util/util.h"
@@ -74,12 +75,19 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
+/* Returns the error of an open that writes to a file of the dataset. */
+static __attribute__((noinline)) fs_err refuse_write(const struct fs_found *f, mode_t mode) {
+  if (fs_overlay_on() && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
+  return fs_overlay_refused(f->mount, f->entry);
+}
+
 /* Refuses the open, or sets the file's mode. */
 static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
   fs_err err = fs_entry_mode(f->mount, f->entry, mode);
-  return FS_LIKELY(err == 0) ? check_open(*mode, flags, fs_is_output(f->entry)) : err;
+  if (FS_LIKELY(err == 0)) err = check_open(*mode, flags, fs_is_output(f->entry));
+  return FS_UNLIKELY(err == -EROFS) ? refuse_write(f, *mode) : err;
 }
 
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {

@@ -8,6 +8,7 @@
 
 #include "client/files/files.h"
 #include "client/names/nodelocal.h"
+#include "client/names/overlay.h"
 #include "client/outputs/outputs.h"
 #include "client/path/cwd.h"
 #include "client/path/vdir.h"
@@ -47,6 +48,11 @@ fs_err fs_file_refuse_change(int route) {
   return route < 0 ? route : route == FS_NEW ? -ENOENT : -EROFS;
 }
 
+static fs_err refuse_change_of(int route, const struct fs_found *f) {
+  fs_err err = fs_file_refuse_change(route);
+  return err == -EROFS ? fs_overlay_refused(f->mount, f->entry) : err;
+}
+
 /* ---- attributes of a dataset's directory ----
  * tar, cp and rsync set the attributes of directories that exist already. If outputs can be made,
  * such calls succeed and keep nothing: neither owners nor times, nor the bits of other users, which
@@ -60,23 +66,23 @@ static bool is_shared_dir(int route, const struct fs_found *f, struct stat *st) 
 fs_err fs_file_chmod(int route, const struct fs_found *f, mode_t mode) {
   struct stat st;
   bool same = is_shared_dir(route, f, &st) && (st.st_mode & S_IRWXU) == (mode & S_IRWXU);
-  return same ? 0 : fs_file_refuse_change(route);
+  return same ? 0 : refuse_change_of(route, f);
 }
 
 fs_err fs_file_chown(int route, const struct fs_found *f, uid_t uid, gid_t gid) {
   struct stat st;
-  return is_shared_dir(route, f, &st) ? fs_output_chown(uid, gid) : fs_file_refuse_change(route);
+  return is_shared_dir(route, f, &st) ? fs_output_chown(uid, gid) : refuse_change_of(route, f);
 }
 
 fs_err fs_file_xattr(int route, const struct fs_found *f) {
   struct stat st;
-  return is_shared_dir(route, f, &st) ? -EOPNOTSUPP : fs_file_refuse_change(route);
+  return is_shared_dir(route, f, &st) ? -EOPNOTSUPP : refuse_change_of(route, f);
 }
 
 fs_err fs_file_times(const struct fs_found *f, const struct timespec t[2]) {
   struct stat st;
   bool now = t == NULL || t[1].tv_nsec == UTIME_NOW;
-  return !now && is_shared_dir(FS_IN, f, &st) ? 0 : -EROFS;
+  return !now && is_shared_dir(FS_IN, f, &st) ? 0 : fs_overlay_refused(f->mount, f->entry);
 }
 
 fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n) {
@@ -84,7 +90,7 @@ fs_err fs_file_refuse_truncate(int route, const struct fs_found *f, int64_t n) {
   if (n < 0) return -EINVAL;
   if (route != FS_IN) return fs_file_refuse_change(route);
   fs_err err = fs_file_stat(f->mount, f->entry, &st);
-  return err != 0 ? err : S_ISDIR(st.st_mode) ? -EISDIR : -EROFS;
+  return err != 0 ? err : S_ISDIR(st.st_mode) ? -EISDIR : fs_overlay_refused(f->mount, f->entry);
 }
 
 static bool valid_time(const struct timespec *t) {

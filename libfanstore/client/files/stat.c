@@ -11,6 +11,7 @@
 
 #include "client/files/files.h"
 #include "client/names/nodelocal.h"
+#include "client/names/overlay.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
 
@@ -111,7 +112,7 @@ fs_err fs_file_access(uint32_t mount, uint32_t entry, int mode) {
   const struct fs_entry *e = fs_index_entry(ix, entry);
   if (e == NULL) return -EUCLEAN;
   if ((mode & W_OK) && may_be_copied(ix, e)) return access_mode(e->mode | S_IWUSR, mode);
-  if ((mode & W_OK) && (!S_ISDIR(e->mode) || fs_names_node() == NULL)) return -EROFS;
+  if ((mode & W_OK) && (S_ISDIR(e->mode) ? fs_names_node() == NULL : !fs_overlay_on())) return -EROFS;
   return access_mode(e->mode, mode);
 }
 

@@ -12,6 +12,7 @@
 
 #include "client/data_priv.h"
 #include "client/names/nodelocal_priv.h"
+#include "client/names/overlay.h"
 #include "client/node/ids.h"
 #include "client/node/mountlist.h"
 #include "util/util.h"
@@ -45,13 +46,18 @@ static enum fs_record_answer shared_look_up(uint64_t dir, const char *name, size
   return fs_record_view_find(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len, copy);
 }
 
-fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
+fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .tail_len = (uint16_t)len, .lookup.dir = dir};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;
   enum fs_record_answer known = shared_look_up(dir, name, len, a, r);
   if (known != FS_RECORD_ASK) return known == FS_RECORD_FOUND ? 0 : -ENOENT;
   fs_err err = fs_names_ask(&c, name, "", a, r);
   return err == 0 && !*r ? -EIO : err;
+}
+
+fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
+  fs_err err = fs_output_find(dir, name, len, a, r);
+  return err == 0 && fs_is_whiteout(*r) ? -ENOENT : err;
 }
 
 uint64_t fs_output_tree(const struct fs_node *node) {
@@ -342,7 +348,9 @@ fs_err fs_output_may_make(const struct fs_found *f, uint64_t *dir) {
 fs_err fs_output_refused(const struct fs_found *f, uint64_t dir, bool made) {
   struct fs_answer a;
   const struct fs_record *r;
-  fs_err err = fs_output_look_up(dir, f->name, f->name_len, &a, &r);
+  fs_err err = fs_overlay_is_datasets(f);
+  if (err == 0) err = fs_output_look_up(dir, f->name, f->name_len, &a, &r);
+  if (err > 0) err = 0;
   if (made) return err == 0 ? -EEXIST : err == -ENOENT ? -EACCES : err;
   return err == 0 ? -EACCES : err;
 }

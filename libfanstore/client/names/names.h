@@ -23,6 +23,8 @@
 uint64_t fs_output_dir_id(uint32_t mount, uint32_t entry);
 /* Returns whether the directory may have outputs. Reads shared memory only. */
 bool fs_output_maybe(const struct fs_node *node, uint64_t dir);
+/* Finds the record of a name, which may be a whiteout. Returns 0 with the record, or -ENOENT. */
+fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
 /* Looks a name up. Returns 0 with the record, or -ENOENT. */
 fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
 /* Returns the number of a directory that was walked through lately, or 0. */

@@ -14,6 +14,7 @@
 #include "client/data_priv.h"
 #include "client/names/names.h"
 #include "client/names/nodelocal_priv.h"
+#include "client/names/overlay.h"
 #include "client/node/mountlist.h"
 #include "util/dirents.h"
 #include "util/util.h"
@@ -114,6 +115,7 @@ fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]) {
   const struct fs_node *node = fs_names_node();
   fs_err err = node == NULL ? -EROFS : fs_output_may_make(f, &dir);
   if (err == -EACCES) return fs_output_refused(f, dir, true);
+  if (err == 0 && dataset_entry(f->mount, f->entry, f->name, f->name_len) != NULL) return -EROFS; /* a whiteout */
   if (err == 0) err = find_output(node, dir, f->name, f->name_len);
   if (err != -ENOENT) return err == 0 ? -EEXIST : err;
   err = make_directory(node, dir, 0);
@@ -259,7 +261,10 @@ void fs_nl_removed(uint64_t id) {
 /* Refuses a rename of a name that is not this node's to one that would be. The kind of the old name
    decides the error. */
 static fs_err rename_other(const struct fs_node *node, const struct fs_found *from) {
-  if (dataset_entry(from->mount, from->entry, from->name, from->name_len) != NULL) return 0; /* EROFS */
+  if (!fs_overlay_on() && dataset_entry(from->mount, from->entry, from->name, from->name_len) != NULL)
+    return 0; /* EROFS */
+  int datasets = fs_overlay_is_datasets(from);
+  if (datasets != 0) return datasets < 0 ? datasets : -EXDEV;
   fs_err err = find_output(node, fs_output_dir_id(from->mount, from->entry), from->name, from->name_len);
   return err == 0 ? -EXDEV : err;
 }

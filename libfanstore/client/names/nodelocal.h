@@ -16,17 +16,22 @@
 #include "client/node/words.h"
 #include "index/index.h"
 
+/* Returns FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node. */
 static inline uint32_t fs_nl_any(void) {
-  return atomic_load_explicit(atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed), memory_order_relaxed);
+  return atomic_load_explicit(atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed), memory_order_relaxed) &
+         (FS_NL_NAMES | FS_NL_SHADOWS);
 }
 /* Returns whether the last name of a path that is walked with these flags may be one of this
    node. */
 static inline bool fs_nl_maybe(unsigned flags) {
   return FS_UNLIKELY((flags & (FS_WRITES | FS_FILE)) != 0 || fs_nl_any() != 0);
 }
-/* Returns whether the last name may be one of this node although the dataset has it too. */
+/* Returns whether the last name may be one of this node, or one that was taken or is about to be
+   (overlay.h), although the dataset has it too. */
 static inline bool fs_nl_may_shadow(unsigned flags) {
-  return FS_UNLIKELY((flags & FS_WRITES) != 0 || (fs_nl_any() & FS_NL_SHADOWS) != 0);
+  const _Atomic uint32_t *word = atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed);
+  return FS_UNLIKELY((flags & (FS_WRITES | FS_CHANGES)) != 0 ||
+                     (atomic_load_explicit(word, memory_order_acquire) & (FS_NL_SHADOWS | FS_NL_TAKEN)) != 0);
 }
 /* Returns whether the name matches a pattern of --node-local. */
 bool fs_nl_glob(const char *name, size_t len);

@@ -215,6 +215,14 @@ static fs_err fs_node_fill(struct fs_node *node, const struct fs_handover *h) {
   return err;
 }
 
+void fs_words_of(const struct fs_node *node) {
+  const _Atomic uint32_t *zero = &g_zero;
+  if (node->offline)
+    atomic_compare_exchange_strong(&fs_nl_any_word, &zero, &node->ctl->node_local_any);
+  else
+    atomic_store(&fs_nl_any_word, &node->ctl->node_local_any);
+}
+
 /* Returns the node of this hand-over: the published one, or a new one. Returns NULL if it is
    another daemon's. */
 static const struct fs_node *fs_node_take(const struct fs_handover *h) {
@@ -227,12 +235,10 @@ static const struct fs_node *fs_node_take(const struct fs_handover *h) {
       fs_node_drop(mine, h);
       return NULL;
     }
-    if (!fs_publish_ptr(&g_node, mine, &node))
-      fs_node_drop(mine, h);
-    else if (fs_node_was_offline())
-      fs_datasets_online(mine);
+    if (!fs_publish_ptr(&g_node, mine, &node)) fs_node_drop(mine, h);
     atomic_store(&fs_output_full_word, &((const struct fs_node *)node)->ctl->output_full);
-    atomic_store(&fs_nl_any_word, &((const struct fs_node *)node)->ctl->node_local_any);
+    fs_words_of(node);
+    if (node == mine && fs_node_was_offline()) fs_datasets_online(mine);
   }
   const struct fs_node *n = node;
   return fs_sys_fstat(h->fd[FS_HO_CTL], &st) == 0 && st.st_ino == n->ctl_ino ? n : NULL;

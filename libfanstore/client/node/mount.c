@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/data_priv.h"
+#include "client/node/words.h"
 #include "format/manifest.h"
 
 #define FS_RETRY_NS 1000000000ull
@@ -81,6 +82,7 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   const struct fs_node *node = fs_node_attach();
   const struct fs_ctl_dataset *d = fs_ctl_find(node, m->path);
   struct fs_index ix = {0};
+  if (node) fs_words_of(node);
   *err = d ? fs_open_index_node(node, d, &ix) : fs_open_index_plain(m->dataset, &ix);
   if (*err < 0) return NULL;
   struct fs_dataset *ds = fs_mem_map(fs_dataset_size(ix.nparts));

@@ -53,6 +53,7 @@ static void take_offline(struct fs_ctl *c) {
   atomic_store(&c->tree, FS_TREE_UNKNOWN);
   atomic_store(&c->lists, FS_LISTS_UNKNOWN);
   atomic_store(&c->output_full, 0);
+  atomic_fetch_and(&c->node_local_any, FS_NL_TAKEN);
 }
 
 const struct fs_node *fs_node_was_offline(void) {

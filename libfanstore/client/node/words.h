@@ -8,7 +8,12 @@
 
 /* Is not 0 if this node's outputs have reached their limit. */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
-/* Has FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node (names/nodelocal.h). */
+/* Has FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node (names/nodelocal.h), and
+   FS_NL_TAKEN, if a dataset's name was taken (names/overlay.h). */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;
+struct fs_node;
+/* Lets fs_nl_any_word lead to the word of this node. Called before a dataset's index is published,
+   so that no name is looked at before the word. */
+void fs_words_of(const struct fs_node *node);
 
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/data_priv.h"
+#include "client/names/overlay.h"
 #include "client/outputs/segment.h"
 #include "util/util.h"
 
@@ -32,6 +33,7 @@ static fs_err make(const struct fs_found *f, uint32_t mode, const char *target) 
                             .create = {.mode = mode, .id = FS_OUTPUT_ID /* the daemon chooses one */}};
   fs_err err = fs_output_may_make(f, &c.create.dir);
   if (err != 0) return err == -EACCES ? fs_output_refused(f, c.create.dir, true) : err;
+  c.flags = fs_overlay_kind(f) == FS_OVERLAY_FILE ? FS_CREATE_TAKES : 0;
   stamp_now(0, &c.create.mtime, &c.create.mtime_ns);
   return fs_names_ask(&c, f->name, target, &a, &r);
 }
@@ -64,15 +66,20 @@ fs_err fs_output_remove(const struct fs_found *f, bool directory) {
       .op = FS_NAMES_REMOVE, .flags = directory ? FS_REMOVE_DIRECTORY : 0, .tail_len = (uint16_t)f->name_len};
   fs_err err = fs_output_may_make(f, &c.remove.dir);
   if (err == -EACCES) return fs_output_refused(f, c.remove.dir, false);
+  enum fs_overlay_kind kind = err == 0 ? fs_overlay_kind(f) : FS_OVERLAY_NONE;
+  if (kind == FS_OVERLAY_DIRECTORY) return directory ? -EROFS : -EISDIR;
+  if (kind == FS_OVERLAY_FILE) c.flags |= FS_REMOVE_TAKES;
   if (err == 0) err = fs_names_call(&c, f->name, "", a.body, sizeof(a.body), &a.n);
   if (err == 0) drop_own(&a);
-  return err;
+  return err == -EROFS ? fs_overlay_refused_name(f) : err;
 }
 
 /* Checks that a name given as "x/" is a directory. */
 static fs_err check_directory(const struct fs_found *f, uint64_t dir) {
   struct fs_answer a;
   const struct fs_record *r;
+  int datasets = fs_overlay_is_datasets(f);
+  if (datasets != 0) return datasets < 0 ? datasets : fs_overlay_kind(f) == FS_OVERLAY_DIRECTORY ? 0 : -ENOTDIR;
   fs_err err = fs_output_look_up(dir, f->name, f->name_len, &a, &r);
   return err != 0 ? err : S_ISDIR(r->mode) ? 0 : -ENOTDIR;
 }
@@ -109,11 +116,34 @@ static fs_err rename_refused(const struct fs_found *from, const struct fs_found 
   bool directory = from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH;
   fs_err there = fs_output_refused(from, c->rename.dir, false);
   if (there != -EACCES) return there;
-  if (c->flags != 0 && fs_output_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
+  if ((c->flags & FS_RENAME_NOREPLACE) && fs_output_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
   there = directory ? check_directory(from, c->rename.dir) : 0;
   if (there != 0 || same) return there;
   if (is_above(from, c->rename.dir, to)) return -EINVAL;
   return is_above(to, c->rename.to, from) ? -ENOTEMPTY : err;
+}
+
+/* Prepares the rename of a dataset's name, or to one, in a job with --overlay: makes an output of a
+   dataset's file that is renamed. Sets the call's flag. Returns 1 if nothing is to be done. */
+static int rename_datasets(const struct fs_found *from, const struct fs_found *to, struct fs_names_call *c) {
+  enum fs_overlay_kind kind = fs_overlay_kind(to);
+  int datasets = fs_overlay_is_datasets(from);
+  bool same = c->rename.dir == c->rename.to && from->name_len == to->name_len &&
+              memcmp(from->name, to->name, to->name_len) == 0;
+  if (kind == FS_OVERLAY_FILE) c->flags |= FS_RENAME_TAKES;
+  if (datasets < 0) return datasets;
+  if (datasets && same) return c->flags & FS_RENAME_NOREPLACE ? -EEXIST : 1;
+  if (kind == FS_OVERLAY_DIRECTORY) {
+    fs_err err = check_directory(from, c->rename.dir);
+    return err == -ENOTDIR ? -EISDIR : err != 0 ? err : -EROFS;
+  }
+  if (!datasets) return 0;
+  if (fs_overlay_kind(from) == FS_OVERLAY_DIRECTORY) return -EXDEV;
+  if ((c->flags & FS_RENAME_NOREPLACE) && fs_output_refused(to, c->rename.to, true) == -EEXIST) return -EEXIST;
+  fs_err err;
+  int64_t child = fs_index_child(fs_mount_ix(from->mount, &err), from->entry, from->name, from->name_len);
+  return child < 0 ? (int)child
+                   : fs_overlay_copy_up(from->mount, from->entry, (uint32_t)child, from->name, from->name_len, 0);
 }
 
 fs_err fs_output_rename(const struct fs_found *from, const struct fs_found *to, unsigned flags) {
@@ -131,8 +161,10 @@ fs_err fs_output_rename(const struct fs_found *from, const struct fs_found *to, 
   if (err == 0 && c.rename.dir != c.rename.to) err = check_moved(from, c.rename.dir);
   if (err == -EACCES) return rename_refused(from, to, &c, err);
   if (err == 0 && (from->last == FS_LAST_SLASH || to->last == FS_LAST_SLASH)) err = check_directory(from, c.rename.dir);
+  if (err == 0 && fs_overlay_on() && (err = rename_datasets(from, to, &c)) > 0) return 0;
   if (err == 0) err = fs_names_call(&c, from->name, to->name, a.body, sizeof(a.body), &a.n);
   if (err == 0) drop_own(&a);
+  if (err == -EROFS) (void)fs_overlay_refused_name(from), (void)fs_overlay_refused_name(to);
   return err == -EISDIR ? rename_refused(from, to, &c, err) : err;
 }
 

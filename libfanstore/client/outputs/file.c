@@ -15,6 +15,7 @@
 
 #include "client/data_priv.h"
 #include "client/fd/fdpool.h"
+#include "client/names/overlay.h"
 #include "client/outputs/segment.h"
 
 /* The notes, by descriptor. Untouched pages cost nothing. */
@@ -310,6 +311,7 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   fs_fd fd = new_backing(&c.create.id, path, flags, mode);
   err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err != 0) return err;
+  c.flags = fs_overlay_kind(f) == FS_OVERLAY_FILE ? FS_CREATE_TAKES : 0;
   c.create.mode = st.st_mode;
   c.create.mtime = st.st_mtim.tv_sec;
   c.create.mtime_ns = (uint32_t)st.st_mtim.tv_nsec;

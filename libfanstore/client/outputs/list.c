@@ -24,6 +24,10 @@ static fs_ssize list_outputs(uint32_t mount, uint32_t dir, uint64_t *at, void *b
     if (err == -ENOENT) err = 0, got = 0; /* a directory that was removed is empty */
     if (err != 0) return used > 0 ? (fs_ssize)used : err;
     for (done = 0; (r = fs_record_next(page, got, &from)) != NULL; done++) {
+      if (r->flags & FS_RECORD_TAKEN) { /* it is listed among the dataset's names */
+        *at = FS_OUTPUT_AT + r->seq;
+        continue;
+      }
       struct fs_dirent_view v = {
           .ino = r->id, .name = fs_record_name(r), .name_len = r->name_len, .type = (uint8_t)IFTODT(r->mode)};
       len = fs_dirent_put((char *)buf + used, n - used, &v, FS_OUTPUT_AT + r->seq);

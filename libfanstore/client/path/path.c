@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/names/nodelocal.h"
+#include "client/names/overlay.h"
 #include "client/path/cwd.h"
 #include "client/path/vdir.h"
 #include "client/path/walk.h"
@@ -28,12 +29,16 @@ static bool may_search(const struct fs_index *ix, uint32_t entry) {
   return true;
 }
 
-/* Returns whether the path's last name matches --node-local. */
-static __attribute__((noinline)) bool may_be_node_local(const char *path, size_t len) {
+/* Returns whether the path's last name, which the dataset has, may lead elsewhere: it matches
+   --node-local, or it was taken, or a change is about to take it. */
+static __attribute__((noinline)) bool is_shadowed(uint32_t mount, const struct fs_entry *e, unsigned flags,
+                                                  const char *path, size_t len) {
   while (len > 0 && path[len - 1] == '/') len--;
   size_t at = len;
   while (at > 0 && path[at - 1] != '/') at--;
-  return fs_nl_glob(path + at, len - at);
+  if (((flags & FS_WRITES) || (fs_nl_any() & FS_NL_SHADOWS)) && fs_nl_glob(path + at, len - at)) return true;
+  if (S_ISDIR(e->mode)) return false;
+  return ((flags & FS_CHANGES) && fs_overlay_on()) || fs_overlay_maybe(mount, e->parent, path + at, len - at);
 }
 
 /* Looks up the whole rest of an absolute path at once. Returns false if the path must be walked. */
@@ -48,7 +53,7 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!may_search(ix, (uint32_t)e)) return false;
-  if (fs_nl_may_shadow(flags) && may_be_node_local(path, path_len)) return false;
+  if (fs_nl_may_shadow(flags) && is_shadowed((uint32_t)i, entry, flags, path, path_len)) return false;
   f->mount = (uint32_t)i;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;
@@ -68,7 +73,7 @@ static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsign
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!(ix->entries[dir].mode & S_IXUSR) && !fs_caller_is_root()) return false;
-  if (fs_nl_may_shadow(flags) && may_be_node_local(name, len)) return false;
+  if (fs_nl_may_shadow(flags) && is_shadowed(mount, entry, flags, name, len)) return false;
   f->mount = mount;
   f->entry = (uint32_t)e;
   f->last = FS_LAST_NAME;

@@ -12,6 +12,7 @@
 
 #include "client/names/names.h"
 #include "client/names/nodelocal.h"
+#include "client/names/overlay.h"
 #include "client/path/vdir.h"
 #include "util/util.h"
 
@@ -211,6 +212,16 @@ static int step_record(struct walk *w, const struct fs_record *r) {
   return number < 0 ? (int)number : 0;
 }
 
+/* Goes on to the record of a name that was looked up when the tree's number was `tree`. */
+static int enter_record(struct walk *w, const struct fs_node *node, uint64_t dir, const char *name, size_t len,
+                        uint64_t tree, const struct fs_record *r) {
+  int err = step_record(w, r);
+  if (err != 0 || !S_ISDIR(r->mode)) return err;
+  fs_output_permits(w->entry, r->mode, tree);
+  fs_output_note_dir(node, dir, name, len, w->entry, tree);
+  return 0;
+}
+
 /* Looks among the outputs for a name that the dataset lacks. Returns 1 if it is missing. */
 static int step_output(struct walk *w, const char *name, size_t len) {
   struct fs_answer a;
@@ -227,11 +238,38 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   uint64_t tree = fs_output_tree(node);
   fs_err err = fs_output_look_up(dir, name, len, &a, &r);
   if (err != 0) return err == -ENOENT ? 1 : err;
-  err = step_record(w, r);
-  if (err != 0 || !S_ISDIR(r->mode)) return err;
-  fs_output_permits(w->entry, r->mode, tree);
-  fs_output_note_dir(node, dir, name, len, w->entry, tree);
-  return 0;
+  return enter_record(w, node, dir, name, len, tree, r);
+}
+
+#define NOT_TAKEN 2
+
+/* Looks for the record of a name that the dataset has. Returns NOT_TAKEN if there is none, and 1 if
+   the name was removed, or making it shall find what it is. */
+static int step_recorded(struct walk *w, const char *name, size_t len) {
+  struct fs_answer a;
+  const struct fs_record *r;
+  const struct fs_node *node = fs_names_node();
+  uint64_t dir = node == NULL ? 0 : fs_output_dir_id(w->mount, w->entry);
+  if (dir == 0) return NOT_TAKEN;
+  uint64_t tree = fs_output_tree(node);
+  fs_err err = fs_output_find(dir, name, len, &a, &r);
+  if (err != 0) return err == -ENOENT ? NOT_TAKEN : err;
+  if (fs_is_whiteout(r) || (at_end(w->ahead) && (w->flags & FS_MAKE))) return 1;
+  return enter_record(w, node, dir, name, len, tree, r);
+}
+
+/* Decides whether an output has the name of the dataset's entry e, with number `child`. For a call
+   that changes the file, the file becomes an output first. If the caller may not open it for
+   writing, it does not. Returns NOT_TAKEN, or what step_output does. */
+static __attribute__((noinline)) int step_taken(struct walk *w, const char *name, size_t len, const struct fs_entry *e,
+                                                uint32_t child) {
+  int r = fs_overlay_maybe(w->mount, w->entry, name, len) ? step_recorded(w, name, len) : NOT_TAKEN;
+  if (r != NOT_TAKEN || !(w->flags & FS_CHANGES) || w->ahead[0] != '\0') return r;
+  if ((S_ISLNK(e->mode) && follow(w)) || !fs_overlay_on()) return r;
+  if ((w->flags & (FS_WRITES | FS_EMPTIES)) && !(e->mode & S_IWUSR) && !fs_caller_is_root()) return r;
+  fs_err err = fs_overlay_copy_up(w->mount, w->entry, child, name, len, w->flags);
+  if (err == 0) r = step_recorded(w, name, len);
+  return err != 0 ? err : r == NOT_TAKEN ? -EIO : r;
 }
 
 /* Ends the walk at the real path of the last name, if it is one of this node. Returns 1 if it
@@ -262,6 +300,10 @@ static int step_child(struct walk *w, const char *name, size_t len) {
   if (child < 0) return (int)child;
   const struct fs_entry *e = w->ix == NULL ? NULL : fs_index_entry(w->ix, (uint64_t)child);
   if (e == NULL) return -EUCLEAN;
+  if (FS_UNLIKELY(fs_overlay_any() || (w->flags & FS_CHANGES) != 0) && !S_ISDIR(e->mode)) {
+    int r = step_taken(w, name, len, e, (uint32_t)child);
+    if (r != NOT_TAKEN) return r;
+  }
   if (S_ISLNK(e->mode) && follow(w)) {
     const char *target;
     uint64_t n;

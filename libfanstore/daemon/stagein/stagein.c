@@ -113,7 +113,7 @@ static void fs_in_call(struct fs_in_item *item) {
   struct fs_daemon *d = item->in->d;
   struct fs_names_call *c = (void *)body;
   *c = (struct fs_names_call){.op = FS_NAMES_CREATE,
-                              .flags = FS_CREATE_STAGED_IN,
+                              .flags = FS_CREATE_STAGED_IN | (item->takes ? FS_CREATE_TAKES : 0),
                               .create.dir = item->dir->id,
                               .create.id = item->id,
                               .create.size = S_ISREG(item->st.st_mode) ? (uint64_t)item->st.st_size : 0,

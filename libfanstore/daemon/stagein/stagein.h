@@ -27,6 +27,7 @@ struct fs_in_item {
   struct fs_in_dir *dir; /* the directory that has it */
   struct stat st;
   uint64_t id;
+  bool takes;   /* the dataset has the name, too (--overlay) */
   char *target; /* of a symlink */
   char *name;
 };

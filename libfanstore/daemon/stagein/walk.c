@@ -139,10 +139,21 @@ static bool fs_in_node_local(const struct fs_daemon *d, const char *name) {
   return false;
 }
 
-/* Takes a name that is this rank's. */
-static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, const char *name) {
-  struct fs_in_item item = {.in = w->in, .dir = dir}, *made;
+/* Returns true if a file has the type, size and mtime of the dataset's: then it is taken for a copy
+   of that, and the dataset's is used. */
+static bool fs_in_same(const struct fs_daemon *d, const struct fs_in_dir *dir, const char *name,
+                       const struct stat *st) {
+  struct stat own;
+  fs_index_stat(&d->data[(dir->id >> 32) - 1].stage.index, (uint32_t)fs_in_entry(d, dir, name), &own);
+  return S_ISREG(st->st_mode) && S_ISREG(own.st_mode) && st->st_size == own.st_size &&
+         st->st_mtim.tv_sec == own.st_mtim.tv_sec && st->st_mtim.tv_nsec == own.st_mtim.tv_nsec;
+}
+
+/* Takes a name that is this rank's. `takes` says that the dataset has the name too. */
+static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, const char *name, bool takes) {
+  struct fs_in_item item = {.in = w->in, .dir = dir, .takes = takes}, *made;
   if (fstatat(fd, name, &item.st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
+  if (takes && fs_in_same(w->in->d, dir, name, &item.st)) return 0;
   if (S_ISREG(item.st.st_mode) && fs_in_node_local(w->in->d, name)) return 0;
   fs_err err = fs_in_readable(fd, name, &item.st);
   if (err == 0 && S_ISLNK(item.st.st_mode)) item.target = fs_in_link(fd, name, &err);
@@ -164,11 +175,13 @@ static fs_err fs_in_take(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, co
 static void fs_in_found_other(struct fs_in_walk *w, struct fs_in_dir *dir, int fd, const char *path, const char *name) {
   struct fs_stagein *in = w->in;
   if (!fs_in_mine(in, path)) return;
-  if (fs_in_entry(in->d, dir, name) >= 0 || fs_in_mount(in->d, path) >= 0) {
+  int64_t entry = fs_in_entry(in->d, dir, name);
+  bool takes = entry >= 0 && in->d->cfg->overlay && !fs_in_is_dir(in->d, dir, entry);
+  if ((entry >= 0 && !takes) || fs_in_mount(in->d, path) >= 0) {
     fs_in_leave(in, &in->dataset, path, -EROFS);
     return;
   }
-  fs_err err = dir->above ? -EXDEV : fs_in_take(w, dir, fd, name);
+  fs_err err = dir->above ? -EXDEV : fs_in_take(w, dir, fd, name, takes);
   if (err < 0) fs_in_leave(in, &in->odd, path, err);
 }
 
