@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from nodes import Nodes, equal, finish, step
+from nodes import Nodes, daemon, equal, finish, step
 
 case, top, nodes = sys.argv[1], sys.argv[2], int(sys.argv[3])
 last = max(nodes - 1, 0)
@@ -286,4 +286,26 @@ err(os.rename, "text", "sub"), err(os.rename, "made", "sub"), err(os.rmdir, "sub
     step("directories of the dataset stay")
 
 
-{"ops": ops, "held": held, "race": race, "directories": directories}[case]()
+def death():
+    """The daemon of the last node dies: its programs get EIO for taken names, and the others see them as they were."""
+    job = Nodes(top, PRELUDE)
+    for i in range(20):
+        job.on(i % nodes, "put(sys.argv[2], 'new') if int(sys.argv[3]) else os.unlink(sys.argv[2])", f"h{i:02}", i % 2)
+    job.on(0, "[put(f'h{i:02}', 'new') for i in range(1, 20, 2)]")  # their home may be the last node, and lost
+    job.on(0, "[os.replace(shutil.copyfile('text', 'tmp'), f'h{i:02}') for i in range(1, 20, 2)]")
+    alive, other = Long(job, last), Long(job, 0)
+    for node in alive, other: equal("before", "'lin'", node("open('h01').read(3)"))
+    os.kill(daemon(last, sys.argv[4]), 9)
+    time.sleep(3)
+    for i in range(20):
+        equal(f"h{i:02} elsewhere", "'lin'" if i % 2 else "ENOENT", other(f"open('h{i:02}').read(3)"))
+        equal(f"h{i:02} there", "EIO", alive(f"open('h{i:02}')"))
+    equal("not taken", "'h20'", alive("open('h20').read(3)"))
+    equal("new programs", "EIO h20", job.on(last, """
+try: open("h01")
+except OSError as e: print(errno.errorcode[e.errno], open("h20").read(3))"""))
+    equal("removed after that", "h02", job.on(0, "put('h02', 'h02'); print(open('h02').read())"))
+    step("a daemon's death brings nothing of the dataset back")
+
+
+{"death": death, "ops": ops, "held": held, "race": race, "directories": directories}[case]()

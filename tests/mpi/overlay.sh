@@ -51,6 +51,10 @@ for n in 2 3; do
   done
 done
 
+launch --dataset "$work/ds" --emulate 3 --overlay --discard --deadline 1000 -- "$python" "$here/overlay.py" death "$mnt" 3 \
+  "$work/local" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+cat "$work/out"
+
 # What is staged out, and what the next job sees of it: replaced files, and nothing of removed ones.
 mkdir "$work/to"
 # shellcheck disable=SC2016

@@ -25,8 +25,14 @@ fs_err fs_file_check_flags(int flags) {
   return (flags & O_TMPFILE) == O_TMPFILE && (flags & O_ACCMODE) != O_RDONLY ? 0 : -EINVAL;
 }
 
+/* Returns the error of an open that writes to a file of the dataset. */
+static __attribute__((noinline)) fs_err refuse_write(const struct fs_found *f, mode_t mode) {
+  if (fs_overlay_on() && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
+  return fs_overlay_refused(f->mount, f->entry);
+}
+
 /* Makes the checks of open(2) on a read-only file system, in the kernel's order. */
-static fs_err check_open(mode_t mode, int flags, bool output) {
+static inline fs_err check_open(const struct fs_found *f, mode_t mode, int flags) {
   bool writes = (flags & O_ACCMODE) != O_RDONLY;
   if (flags & O_PATH) return (flags & O_DIRECTORY) && !S_ISDIR(mode) ? -ENOTDIR : 0;
   if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) return -EEXIST;
@@ -36,7 +42,7 @@ static fs_err check_open(mode_t mode, int flags, bool output) {
   if ((flags & O_DIRECTORY) && !S_ISDIR(mode)) return -ENOTDIR;
   if (S_ISLNK(mode)) return -ELOOP;
   if (S_ISDIR(mode) && (writes || (flags & O_TRUNC))) return -EISDIR;
-  if ((writes || (flags & O_TRUNC)) && !output) return -EROFS;
+  if ((writes || (flags & O_TRUNC)) && !fs_is_output(f->entry)) return refuse_write(f, mode);
   if ((writes || (flags & O_TRUNC)) && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
   if (!(mode & S_IRUSR) && (flags & O_ACCMODE) != O_WRONLY && !fs_caller_is_root()) return -EACCES;
   return S_ISDIR(mode) && (flags & O_DIRECT) ? -EINVAL : 0;
@@ -75,19 +81,12 @@ static void fill(struct fs_slot *s, const struct fs_found *f, mode_t mode, int f
   atomic_store_explicit(&s->kind, kind, memory_order_relaxed);
 }
 
-/* Returns the error of an open that writes to a file of the dataset. */
-static __attribute__((noinline)) fs_err refuse_write(const struct fs_found *f, mode_t mode) {
-  if (fs_overlay_on() && !(mode & S_IWUSR) && !fs_caller_is_root()) return -EACCES;
-  return fs_overlay_refused(f->mount, f->entry);
-}
-
 /* Refuses the open, or sets the file's mode. */
 static inline fs_err check_route(int route, const struct fs_found *f, int flags, mode_t *mode) {
   if ((flags & O_CREAT) && f->last == FS_LAST_SLASH) return -EISDIR;
   if (route == FS_NEW) return flags & O_CREAT ? -EROFS : -ENOENT;
   fs_err err = fs_entry_mode(f->mount, f->entry, mode);
-  if (FS_LIKELY(err == 0)) err = check_open(*mode, flags, fs_is_output(f->entry));
-  return FS_UNLIKELY(err == -EROFS) ? refuse_write(f, *mode) : err;
+  return FS_LIKELY(err == 0) ? check_open(f, *mode, flags) : err;
 }
 
 fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {

@@ -21,6 +21,14 @@ static bool is_set(const _Atomic uint64_t *bits, uint32_t bit) {
   return atomic_load_explicit(&bits[bit / 64], memory_order_acquire) >> bit % 64 & 1;
 }
 
+bool fs_overlay_near(uint32_t mount, uint32_t entry) {
+  fs_err err;
+  const struct fs_dataset *ds = fs_dataset(mount, &err);
+  const struct fs_node *node = ds == NULL ? NULL : atomic_load_explicit(&ds->node, memory_order_acquire);
+  if (node == NULL || entry >= ds->ix.nentries) return false;
+  return is_set(node->ctl->taken, fs_mark_bit(FS_DATASET_DIR(ds->number, ds->ix.entries[entry].parent)));
+}
+
 bool fs_overlay_maybe(uint32_t mount, uint32_t dir, const char *name, size_t len) {
   const struct fs_node *node = fs_overlay_any() ? fs_names_node() : NULL;
   uint64_t id = node == NULL ? 0 : fs_output_dir_id(mount, dir);

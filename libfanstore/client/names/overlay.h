@@ -17,6 +17,9 @@ static inline bool fs_overlay_any(void) {
   const _Atomic uint32_t *word = atomic_load_explicit(&fs_nl_any_word, memory_order_relaxed);
   return FS_UNLIKELY((atomic_load_explicit(word, memory_order_acquire) & FS_NL_TAKEN) != 0);
 }
+/* Returns whether a name may have been taken in the directory of the dataset's entry `entry`. A few
+   instructions. */
+bool fs_overlay_near(uint32_t mount, uint32_t entry);
 /* Returns whether this name of a dataset's directory may have been taken. Reads shared memory
    only. */
 bool fs_overlay_maybe(uint32_t mount, uint32_t dir, const char *name, size_t len);

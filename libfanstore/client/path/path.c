@@ -29,16 +29,28 @@ static bool may_search(const struct fs_index *ix, uint32_t entry) {
   return true;
 }
 
-/* Returns whether the path's last name, which the dataset has, may lead elsewhere: it matches
-   --node-local, or it was taken, or a change is about to take it. */
-static __attribute__((noinline)) bool is_shadowed(uint32_t mount, const struct fs_entry *e, unsigned flags,
-                                                  const char *path, size_t len) {
+/* Returns whether the path's last name, of the dataset's entry that was found, is one of this node,
+   or was taken, or a change is about to take it. */
+static __attribute__((noinline)) bool name_is_shadowed(const struct fs_found *f, unsigned flags, const char *path,
+                                                       bool local) {
+  fs_err err;
+  const struct fs_index *ix = fs_mount_ix(f->mount, &err);
+  const struct fs_entry *e = ix == NULL ? NULL : fs_index_entry(ix, f->entry);
+  size_t len = strlen(path);
   while (len > 0 && path[len - 1] == '/') len--;
   size_t at = len;
   while (at > 0 && path[at - 1] != '/') at--;
-  if (((flags & FS_WRITES) || (fs_nl_any() & FS_NL_SHADOWS)) && fs_nl_glob(path + at, len - at)) return true;
-  if (S_ISDIR(e->mode)) return false;
-  return ((flags & FS_CHANGES) && fs_overlay_on()) || fs_overlay_maybe(mount, e->parent, path + at, len - at);
+  if (local && fs_nl_glob(path + at, len - at)) return true;
+  if (e == NULL || S_ISDIR(e->mode)) return false;
+  return ((flags & FS_CHANGES) && fs_overlay_on()) || fs_overlay_maybe(f->mount, e->parent, path + at, len - at);
+}
+
+/* Returns whether the path's last name may lead elsewhere than to the dataset's entry. If other
+   directories have taken names, one more bit of shared memory tells that this one has none. */
+static __attribute__((noinline)) bool is_shadowed(const struct fs_found *f, unsigned flags, const char *path) {
+  bool local = (flags & FS_WRITES) != 0 || (fs_nl_any() & FS_NL_SHADOWS) != 0;
+  if (!local && !(flags & FS_CHANGES) && FS_LIKELY(!fs_overlay_near(f->mount, f->entry))) return false;
+  return name_is_shadowed(f, flags, path, local);
 }
 
 /* Looks up the whole rest of an absolute path at once. Returns false if the path must be walked. */
@@ -53,9 +65,9 @@ static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *r
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!may_search(ix, (uint32_t)e)) return false;
-  if (fs_nl_may_shadow(flags) && is_shadowed((uint32_t)i, entry, flags, path, path_len)) return false;
   f->mount = (uint32_t)i;
   f->entry = (uint32_t)e;
+  if (fs_nl_may_shadow(flags) && is_shadowed(f, flags, path)) return false;
   f->last = FS_LAST_NAME;
   f->out.id = 0;
   *result = FS_IN;
@@ -73,9 +85,9 @@ static bool look_up_child(uint32_t mount, uint32_t dir, const char *name, unsign
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!(ix->entries[dir].mode & S_IXUSR) && !fs_caller_is_root()) return false;
-  if (fs_nl_may_shadow(flags) && is_shadowed(mount, entry, flags, name, len)) return false;
   f->mount = mount;
   f->entry = (uint32_t)e;
+  if (fs_nl_may_shadow(flags) && is_shadowed(f, flags, name)) return false;
   f->last = FS_LAST_NAME;
   f->out.id = 0;
   return true;
