@@ -92,9 +92,12 @@ static void stamp(struct fs_names_call *c, const struct stat *st) {
   c->create.mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
 }
 
+/* Publishes the file if a replica is to be made. Otherwise the daemon does it, as for each new file
+   that nobody has open. */
 static fs_err publish(const struct fs_names_call *made, const struct stat *st) {
   struct fs_answer a;
   const struct fs_record *r;
+  const struct fs_node *node = fs_names_node();
   struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
                             .publish = {.dir = made->create.dir,
                                         .id = made->create.id,
@@ -102,6 +105,7 @@ static fs_err publish(const struct fs_names_call *made, const struct stat *st) {
                                         .mode = st->st_mode,
                                         .mtime = st->st_mtim.tv_sec,
                                         .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
+  if (node == NULL || !(node->ctl->flags & FS_CTL_REPLICAS)) return 0;
   fs_err err = fs_output_ask_id(&c, &a, &r);
   return err == -ENOENT ? 0 : err; /* it was removed or replaced meanwhile */
 }
