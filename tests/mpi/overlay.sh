@@ -91,6 +91,20 @@ find "$work/local" -name fanstore-outputs -exec rm -rf {} +
 no_leftovers
 echo "ok - kept"
 
+# A copy that cannot be made, or whose program dies, leaves the dataset's file and no bytes on the node.
+# shellcheck disable=SC2016
+launch --dataset "$work/ds" --emulate 2 --overlay --discard -- bash -c 'cd "$1"; (ulimit -f 100; echo x >>big)
+  stat -c %s big; find "$2" -path "*/out/*" -type f -size +0' - "$mnt" "$work/local" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+equal "not copied" "3200000 " "$(tr '\n' ' ' <"$work/out")"
+grep -q 'File size limit exceeded' "$work/err" || fail "$(cat "$work/err")"
+# shellcheck disable=SC2016
+launch --dataset "$work/ds" --emulate 2 --overlay --output-limit 2M --discard -- bash -c 'cd "$1"; ! echo x >>big && stat -c %s big' \
+  - "$mnt" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+equal "no room" 3200000 "$(cat "$work/out")"
+grep -q 'Disk quota exceeded' "$work/err" || fail "$(cat "$work/err")"
+no_leftovers
+echo "ok - not copied"
+
 # Without the option: EROFS, and one line of each process that tries.
 launch --dataset "$work/ds" --emulate 2 --discard -- "$python" - "$mnt" >"$work/out" 2>"$work/err" <<'END' || fail "$(cat "$work/err")"
 import errno, os, sys

@@ -60,12 +60,16 @@ int fs_overlay_is_datasets(const struct fs_found *f) {
 
 /* ---- copying up ---- */
 
+static bool is_full(void) {
+  return atomic_load_explicit(atomic_load(&fs_output_full_word), memory_order_relaxed) != 0;
+}
+
 static fs_err copy_bytes(uint32_t mount, uint32_t entry, int to) {
   uint64_t off = 0;
   char *buf = fs_mem_map(FS_COPY_STEP);
   fs_ssize got = buf ? 1 : -ENOMEM;
   while (got > 0) {
-    got = fs_data_read(mount, entry, buf, FS_COPY_STEP, off, NULL);
+    got = is_full() ? -EDQUOT : fs_data_read(mount, entry, buf, FS_COPY_STEP, off, NULL);
     for (fs_ssize done = 0, n = got; done < n && got > 0; done += got, off += (uint64_t)FS_MAX(got, 0))
       got = fs_sys_pwrite(to, buf + done, (size_t)(n - done), off);
   }
@@ -73,17 +77,56 @@ static fs_err copy_bytes(uint32_t mount, uint32_t entry, int to) {
   return got < 0 ? (fs_err)got : 0;
 }
 
-/* Makes a backing file with the dataset's bytes, mode and mtime, or an empty one with its mode. */
-static fs_err make_file(const char *path, uint32_t mount, uint32_t child, bool empty, struct stat *st) {
-  fs_err err;
-  fs_index_stat(fs_mount_ix(mount, &err), child, st);
+/* Returns whether so many bytes may be copied by --output-limit. */
+static bool has_room(uint64_t size) {
+  const struct fs_node *node = fs_names_node();
+  uint64_t limit = node == NULL ? 0 : node->ctl->output_limit;
+  if (is_full()) return false;
+  return limit == 0 || size <= limit - FS_MIN(atomic_load(&node->ctl->output_used), limit);
+}
+
+/* Fills a backing file with the dataset's bytes, mode and mtime, or only gives it the mode. */
+static fs_err fill_file(fs_fd to, uint32_t mount, uint32_t child, bool empty, struct stat *st) {
   const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, st->st_mtim};
-  FS_AUTO_CLOSE fs_fd to = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (to < 0) return to == -ENOENT ? -EIO : to;
-  err = empty ? 0 : copy_bytes(mount, child, to);
+  fs_err err = empty ? 0 : copy_bytes(mount, child, to);
   if (err == 0) err = (fs_err)FS_SYS2(SYS_fchmod, to, st->st_mode & 07777);
   if (err == 0 && !empty) err = (fs_err)FS_SYS4(SYS_utimensat, to, NULL, times, 0);
   return err == 0 ? fs_sys_fstat(to, st) : err;
+}
+
+/* Opens a file without a name, which goes with the process, however that ends. */
+static fs_fd open_unnamed(const char *path) {
+  char dir[PATH_MAX];
+  size_t len = (size_t)(strrchr(path, '/') - path);
+  memcpy(dir, path, len);
+  dir[len] = '\0';
+  return fs_sys_openat(AT_FDCWD, dir, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+}
+
+static fs_err name_file(fs_fd fd, const char *path) {
+  char proc[sizeof("/proc/self/fd/") + FS_U64_TEXT] = "/proc/self/fd/", number[FS_U64_TEXT];
+  strcat(proc, fs_u64_text((uint64_t)fd, number));
+  return (fs_err)FS_SYS5(SYS_linkat, AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+/* The file gets its name when it is whole: until then a process that is killed leaves nothing. If
+   that cannot be (no O_TMPFILE, no /proc), it has the name from the start. */
+static fs_err make_file(const char *path, uint32_t mount, uint32_t child, bool empty, struct stat *st) {
+  fs_err err;
+  fs_index_stat(fs_mount_ix(mount, &err), child, st);
+  if (!empty && !has_room((uint64_t)st->st_size)) return -EDQUOT;
+  if (!empty) {
+    struct stat made = *st;
+    FS_AUTO_CLOSE fs_fd fd = open_unnamed(path);
+    err = fd < 0 ? fd : fill_file(fd, mount, child, empty, &made);
+    if (fd >= 0 && err != 0) return err;
+    if (err == 0 && name_file(fd, path) == 0) {
+      *st = made;
+      return 0;
+    }
+  }
+  FS_AUTO_CLOSE fs_fd to = fs_sys_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  return to < 0 ? (to == -ENOENT ? -EIO : to) : fill_file(to, mount, child, empty, st);
 }
 
 static void stamp(struct fs_names_call *c, const struct stat *st) {
@@ -123,7 +166,7 @@ static fs_err copy_file(struct fs_names_call *c, uint32_t mount, uint32_t child,
   char path[PATH_MAX];
   struct stat st;
   bool made = false;
-  if (atomic_load_explicit(atomic_load(&fs_output_full_word), memory_order_relaxed) != 0) return -EDQUOT;
+  if (is_full()) return -EDQUOT;
   c->create.id = fs_names_id();
   fs_err err = c->create.id == 0 ? -EIO : fs_output_path(fs_names_node(), c->create.id, path);
   if (err != 0) return err;
