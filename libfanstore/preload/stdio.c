@@ -207,7 +207,9 @@ void fs_stdio_widen(FILE *f) {
 static int reopen_route(const char *path, int flags, const FILE *old, struct fs_found *f) {
   FS_MAY_BE_NULL(path);
   const struct fs_slot *s = path == NULL && old->_fileno >= 0 ? fs_fd_slot(old->_fileno) : NULL;
-  bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY, empties = writes && (flags & O_TRUNC);
+  /* With O_EXCL, what has the name stays as it is. */
+  bool writes = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_EXCL);
+  bool empties = writes && (flags & O_TRUNC);
   if (s == NULL || s == &fs_slot_closed)
     return fs_path_route(AT_FDCWD, path, (writes ? FS_CHANGES : 0) | (empties ? FS_EMPTIES : 0), f);
   f->mount = s->mount;

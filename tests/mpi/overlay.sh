@@ -91,11 +91,17 @@ find "$work/local" -name fanstore-outputs -exec rm -rf {} +
 no_leftovers
 echo "ok - kept"
 
-# A copy that cannot be made, or whose program dies, leaves the dataset's file and no bytes on the node.
+# A copy that cannot be made, or whose program dies, leaves the dataset's file and no bytes on the node. So does an open
+# with O_EXCL.
 # shellcheck disable=SC2016
 launch --dataset "$work/ds" --emulate 2 --overlay --discard -- bash -c 'cd "$1"; (ulimit -f 100; echo x >>big)
-  stat -c %s big; find "$2" -path "*/out/*" -type f -size +0' - "$mnt" "$work/local" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
-equal "not copied" "3200000 " "$(tr '\n' ' ' <"$work/out")"
+  stat -c %s big; find "$2" -path "*/out/*" -type f -size +0; "$3" -c "
+import ctypes
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.freopen.restype = ctypes.c_void_p
+print(libc.freopen(b\"f01\", b\"wx\", ctypes.c_void_p(libc.fopen(b\"/dev/null\", b\"r\"))))"
+  stat -c %s f01' - "$mnt" "$work/local" "$python" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+equal "not copied" "3200000 None $(stat -c %s "$work/source/f01") " "$(tr '\n' ' ' <"$work/out")"
 grep -q 'File size limit exceeded' "$work/err" || fail "$(cat "$work/err")"
 # shellcheck disable=SC2016
 launch --dataset "$work/ds" --emulate 2 --overlay --output-limit 2M --discard -- bash -c 'cd "$1"; ! echo x >>big && stat -c %s big' \
