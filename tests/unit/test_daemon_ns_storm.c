@@ -135,6 +135,90 @@ static void test_storm_with_two_deaths(void **state) {
   }
 }
 
+#define DIRS 4u
+#define NAMES 10u
+
+/* Names of a dataset that were taken stay so, whatever many do at once, also if a rank dies or messages are lost: each
+   look-up finds a record. */
+static void storm_of_taken_names(uint32_t ranks, uint32_t deaths, uint32_t loss) {
+  static struct call c[AT_ONCE];
+  static const char names[NAMES][2] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+  struct job {
+    unsigned what, dir, name, to, name2;
+    bool active, was_taken;
+  } job[AT_ONCE] = {0};
+  bool taken[DIRS][NAMES] = {{false}}; /* by a call that has returned */
+  unsigned calls = 0, seen = 0;
+  sim_start(ranks);
+  uint32_t first = random_below(ranks);
+  world.loss = loss;
+  for (unsigned step = 0; step < 40000 || calls > 0; step++) {
+    sim_step();
+    for (uint32_t i = 0; step == 10000 && i < deaths; i++) sim_kill((first + i) % ranks);
+    if (step % 4 != 0) continue;
+    unsigned i = random_below(AT_ONCE);
+    struct job *j = &job[i];
+    if (j->active && !c[i].done) continue;
+    if (j->active) {
+      calls--;
+      j->active = false;
+      bool *old = &taken[j->dir][j->name], *new = &taken[j->to][j->name2];
+      if (j->what == 0) assert_true(c[i].err == 0 || c[i].err == -EEXIST);
+      if (j->what == 3 && j->was_taken) {
+        assert_int_equal(c[i].err, 0);
+        seen++;
+      }
+      if (j->what < 2 && (c[i].err == 0 || c[i].err == -EEXIST)) *old = true;
+      if (j->what == 2 && c[i].err == 0) *old = *new = true;
+    }
+    if (step >= 40000) continue;
+    uint32_t rank;
+    do rank = random_below(ranks);
+    while (is_victim(rank, first, deaths));
+    *j = (struct job){.what = random_below(4),
+                      .dir = random_below(DIRS),
+                      .name = random_below(NAMES),
+                      .to = random_below(DIRS),
+                      .name2 = random_below(NAMES),
+                      .active = true};
+    j->was_taken = taken[j->dir][j->name];
+    uint64_t dir = FS_DATASET_DIR(0, j->dir), to = FS_DATASET_DIR(0, j->to), id = fs_ns_id(world.ns[rank]);
+    const struct fs_names_call call[] = {
+        {.op = FS_NAMES_CREATE,
+         .flags = FS_CREATE_TAKES,
+         .create = {.dir = dir, .id = id, .mode = random_below(2) ? S_IFREG | 0600 : S_IFDIR | 0700}},
+        {.op = FS_NAMES_REMOVE,
+         .flags = FS_REMOVE_TAKES | (random_below(2) ? FS_REMOVE_DIRECTORY : 0),
+         .remove = {.dir = dir, .call = id}},
+        {.op = FS_NAMES_RENAME, .flags = FS_RENAME_TAKES, .rename = {.dir = dir, .to = to, .call = id}},
+        {.op = FS_NAMES_LOOKUP, .lookup.dir = dir}};
+    calls++;
+    call_start(&c[i], rank, call[j->what], names[j->name], j->what == 2 ? names[j->name2] : "");
+  }
+  world.loss = 0;
+  sim_settle();
+  sim_check_backups();
+  uint32_t living = 0;
+  while (world.dead[living]) living++;
+  for (unsigned d = 0; d < DIRS; d++) {
+    uint64_t dir = FS_DATASET_DIR(0, d);
+    struct fs_keepers k = fs_members_keepers(&world.ns[living]->members, dir);
+    for (unsigned n = 0; n < NAMES; n++) {
+      const struct fs_record *r = fs_names_find(world.ns[k.primary]->names, dir, names[n], 1);
+      assert_true(!taken[d][n] || (r && (r->flags & FS_RECORD_TAKEN)));
+    }
+  }
+  assert_true(seen > 100);
+}
+
+static void test_storm_of_taken_names(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 60 * times; round++) {
+    random_seed(round);
+    storm_of_taken_names(2 + round % (RANKS - 1), round % 2, round % 4 < 2 ? 0 : 100);
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1) times = (unsigned)strtoul(argv[1], NULL, 10);
   const struct CMUnitTest tests[] = {
@@ -142,6 +226,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_storm),
       cmocka_unit_test(test_storm_with_a_death),
       cmocka_unit_test(test_storm_with_two_deaths),
+      cmocka_unit_test(test_storm_of_taken_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
