@@ -111,6 +111,23 @@ grep -q 'Disk quota exceeded' "$work/err" || fail "$(cat "$work/err")"
 no_leftovers
 echo "ok - not copied"
 
+# Who may not read a file does not empty it by an open for both.
+if [ "$(id -u)" = 0 ]; then
+  mkdir "$work/hidden"
+  echo "write only" >"$work/hidden/w" && chmod 200 "$work/hidden/w"
+  pack "$work/hidden" "$work/ds3" --partitions 1 --mount "$mnt"
+  rm -rf "$work/local" && mkdir "$work/local" && chown -R 65534 "$work" "$TMPDIR" && chmod -R a+rX "$work/ds3"
+  HOME=$work setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/fs-launch" --local-dir "$work/local" \
+    --dataset "$work/ds3" --emulate 2 --overlay --discard -- "$python" -c "
+import os, sys
+try: os.open(sys.argv[1], os.O_RDWR | os.O_TRUNC)
+except OSError as e: print(e.errno, os.stat(sys.argv[1]).st_size)" "$mnt/w" \
+    >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
+  equal "not readable" "13 11" "$(cat "$work/out")"
+  chown -R 0 "$work" "$TMPDIR"
+  echo "ok - not readable"
+fi
+
 # Without the option: EROFS, and one line of each process that tries.
 launch --dataset "$work/ds" --emulate 2 --discard -- "$python" - "$mnt" >"$work/out" 2>"$work/err" <<'END' || fail "$(cat "$work/err")"
 import errno, os, sys

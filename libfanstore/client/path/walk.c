@@ -267,7 +267,10 @@ static __attribute__((noinline)) int step_taken(struct walk *w, const char *name
   if (r != NOT_TAKEN || !(w->flags & FS_CHANGES) || w->ahead[0] != '\0') return r;
   if ((S_ISLNK(e->mode) && follow(w)) || !fs_overlay_on()) return r;
   if ((w->flags & (FS_WRITES | FS_EMPTIES)) && !(e->mode & S_IWUSR) && !fs_caller_is_root()) return r;
-  fs_err err = fs_overlay_copy_up(w->mount, w->entry, child, name, len, w->flags);
+  /* The open may yet be refused, if it is for reading too. */
+  bool reads = (e->mode & S_IRUSR) || fs_caller_is_root();
+  fs_err err =
+      fs_overlay_copy_up(w->mount, w->entry, child, name, len, reads ? w->flags : w->flags & ~(unsigned)FS_EMPTIES);
   if (err == 0) r = step_recorded(w, name, len);
   return err != 0 ? err : r == NOT_TAKEN ? -EIO : r;
 }
