@@ -15,6 +15,8 @@
  *   -W        read and compare after writing, untimed
  *   -R        compare what is read
  *   -k        leave the files
+ *   -E        means nothing here: the files that are there are always used
+ *   -i COUNT  repetitions of all that
  *   -o FILE   where
  */
 #include <fcntl.h>
@@ -24,11 +26,11 @@
 #include "mpicommon.h"
 
 static struct {
-  uint64_t transfer, block, segments;
+  uint64_t transfer, block, segments, times;
   unsigned offset;
   int write, read, own, sync, random, reorder, check_write, check_read, keep;
   const char *name;
-} o = {.transfer = 256 << 10, .block = 1 << 20, .segments = 1, .offset = 1};
+} o = {.transfer = 256 << 10, .block = 1 << 20, .segments = 1, .times = 1, .offset = 1};
 
 static int rank, ranks;
 static int writer; /* whose part this phase is about */
@@ -121,7 +123,7 @@ static void remove_files(void) {
 }
 
 static void options(int argc, char **argv) {
-  for (int c; (c = getopt(argc, argv, "t:b:s:wrFezCQ:WRko:")) != -1;) switch (c) {
+  for (int c; (c = getopt(argc, argv, "t:b:s:i:wrFezCQ:WREko:")) != -1;) switch (c) {
     case 't':
       o.transfer = parse_size(optarg);
       break;
@@ -130,6 +132,9 @@ static void options(int argc, char **argv) {
       break;
     case 's':
       o.segments = parse_size(optarg);
+      break;
+    case 'i':
+      o.times = parse_size(optarg);
       break;
     case 'Q':
       o.offset = (unsigned)parse_size(optarg);
@@ -164,6 +169,8 @@ static void options(int argc, char **argv) {
     case 'k':
       o.keep = 1;
       break;
+    case 'E':
+      break;
     default:
       fail("see the head of ioblocks.c");
     }
@@ -173,12 +180,7 @@ static void options(int argc, char **argv) {
   if (o.block > (1ull << 50) / o.segments || o.transfer > 1u << 30) fail("too large");
 }
 
-int main(int argc, char **argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  options(argc, argv);
-  make_order();
+static void write_and_read(void) {
   if (o.write) {
     print_rate("write", run(write_part, 0));
     if (o.check_write) run(check_part, o.offset + 1);
@@ -186,6 +188,15 @@ int main(int argc, char **argv) {
   if (o.read) print_rate("read", run(read_back, o.offset));
   MPI_Barrier(MPI_COMM_WORLD);
   if (!o.keep) remove_files();
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  options(argc, argv);
+  make_order();
+  for (uint64_t i = 0; i < o.times; i++) write_and_read();
   MPI_Finalize();
   return 0;
 }
