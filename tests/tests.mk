@@ -71,7 +71,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
-check-bin: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o)
+check-bin: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o) $(B)/bench/mdphases $(B)/bench/ioblocks
 setup-check:
 	@tests/setup/packages.sh build check
 

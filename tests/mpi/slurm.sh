@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # timeout: 240
-# long: 50
+# long: 70
 # A Slurm cluster of two nodes and a login host, each a network namespace: fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
-# is to end, and a job that is cancelled.
+# is to end, a job that is cancelled, and bench/mdtest.sh and bench/ior.sh.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../netns.sh"
 need_command munged slurmctld slurmd sbatch srun scancel
@@ -129,6 +129,23 @@ END
 ended
 shows "beside another step" same 2
 echo "ok - beside a step that has the job's memory"
+
+mkdir scratch
+job --export=NONE <<END
+export PATH=$PATH FS_BUILD=$build
+bench() {
+  $root/bench/\$1.sh --own --quick --size 4 --plain-dir $work/scratch --local-dir $net_local --only "\$2"
+  echo "status \$?"
+}
+bench mdtest "4 KiB"
+bench ior "random 4 KiB"
+END
+ended
+shows "benchmarks" 'status 0' 2
+shows "benchmarks" "nodes: of h2 h3, storage in $net_local" 2
+[ "$(grep -cE '^\| (dataset|outputs) \| .*: .*( \| [0-9.]+){4} \|$' out.txt)" = 12 ] || fail "benchmarks: $(cat out.txt)"
+equal "benchmarks: left" "" "$(find scratch "$net_root"/h?/local -mindepth 1 -name 'fsb.*')"
+echo "ok - bench/mdtest.sh and bench/ior.sh, on one node of the job and on both"
 
 job <<END
 export SLURM_CONSTRAINT=nothing
