@@ -275,7 +275,7 @@ held = start(0, "fd = os.open(work + '/held', os.O_RDWR)\nby_flock(fd, EX)\nby_f
 equal("a holder", "held", said(held))
 waits = start(away, SIGNALS)
 equal("interrupted", "EINTR EINTR EINTR EINTR", said(waits))
-time.sleep(0.4)
+time.sleep(1)
 tell(held)
 finish(held)
 equal("not interrupted", "True", finish(waits))
