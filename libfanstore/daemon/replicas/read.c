@@ -111,7 +111,8 @@ static struct fs_replica_block *fs_copy_buffer(struct fs_copy *c) {
 }
 
 static fs_err fs_copy_begin(struct fs_copy *c, int fd) {
-  if (fstat(fd, &c->now) < 0) return -errno;
+  fs_err err = fs_sys_fstat(fd, &c->now);
+  if (err < 0) return err;
   if (!S_ISREG(c->now.st_mode)) return -ENOENT;
   if (c->now.st_size > (int64_t)FS_OUTPUT_BLOCK * FS_OUTPUT_BLOCKS) return -EFBIG;
   if (c->now.st_size < c->st.st_size) c->begin = 0, c->end = UINT64_MAX;
