@@ -77,7 +77,7 @@ equal "looked for before it is imported" True "$(run "$python" -c 'import import
 importlib.util.find_spec("torch.utils.data.dataloader")
 import torch.utils.data.dataloader as d; print("fanstore" in d._BaseDataLoaderIter.__init__.__module__)')"
 equal "of two nodes" 2 "$(launch --dataset "$work/ds" --emulate 2 --prefetch torch --np 2 -- \
-  "$python" -c 'import sys; print(type(sys.meta_path[0]).__name__)' 2>/dev/null | grep -c Finder)"
+  "$python" -c 'import sys; print(type(sys.meta_path[0]).__name__)' 2>/dev/null | grep -o Finder | wc -l)" # the lines of two processes may mix
 expect_status 2 launch --dataset "$work/ds" --prefetch tensorflow -- true
 one_line "$work/err" '^fs-launch: --prefetch tensorflow: give torch, idle or torch,idle$'
 no_leftovers
