@@ -4,22 +4,15 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from locking import PRELUDE  # noqa: E402
 from nodes import Nodes, equal, finish, step  # noqa: E402
 
 mount, plain = sys.argv[1:]
 work = os.path.join(mount, "locks")
-programs = Nodes(work, """
-import ctypes, fcntl, sqlite3, struct, subprocess
+programs = Nodes(work, PRELUDE + """
+import ctypes, sqlite3
 libc = ctypes.CDLL(None, use_errno=True)
 SETLK, GETLK = fcntl.F_SETLK, fcntl.F_GETLK
-OFD_GETLK, OFD_SETLK, OFD_SETLKW = 36, 37, 38
-
-def attempt(call, *args):
-    try:
-        call(*args)
-        return 'ok'
-    except OSError as e:
-        return errno.errorcode[e.errno]
 
 def raw(number, *args):
     if libc.syscall(number, *args) < 0:

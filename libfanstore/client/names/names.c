@@ -55,6 +55,13 @@ fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answ
   return err == 0 && !*r ? -EIO : err;
 }
 
+const struct fs_entry *fs_names_entry(uint32_t mount, uint32_t dir, const char *name, size_t len) {
+  fs_err err;
+  const struct fs_index *ix = fs_is_output(dir) || fs_is_vdir(dir) ? NULL : fs_mount_ix(mount, &err);
+  int64_t child = ix == NULL ? -ENOENT : fs_index_child(ix, dir, name, len);
+  return child < 0 ? NULL : fs_index_entry(ix, (uint64_t)child);
+}
+
 fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
   fs_err err = fs_output_find(dir, name, len, a, r);
   return err == 0 && fs_is_whiteout(*r) ? -ENOENT : err;
@@ -176,6 +183,22 @@ fs_err fs_output_ask_id(struct fs_names_call *c, struct fs_answer *a, const stru
       memcpy(fs_call_at(c, fs_call_op(c)->dir), a->body, sizeof(uint64_t));
   }
   return err == -EREMCHG ? -EIO : err;
+}
+
+fs_err fs_output_tell(uint64_t *dir, uint64_t id, const struct stat *st, uint32_t flags) {
+  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
+                            .flags = flags,
+                            .publish = {.dir = *dir,
+                                        .id = id,
+                                        .size = (uint64_t)st->st_size,
+                                        .mode = st->st_mode,
+                                        .mtime = st->st_mtim.tv_sec,
+                                        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
+  struct fs_answer a;
+  const struct fs_record *r;
+  fs_err err = fs_output_ask_id(&c, &a, &r);
+  *dir = c.publish.dir;
+  return err == -ENOENT ? 0 : err;
 }
 
 fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r) {

@@ -25,6 +25,8 @@ uint64_t fs_output_dir_id(uint32_t mount, uint32_t entry);
 bool fs_output_maybe(const struct fs_node *node, uint64_t dir);
 /* Finds the record of a name, which may be a whiteout. Returns 0 with the record, or -ENOENT. */
 fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
+/* Returns what the dataset has of a name in the directory `dir` of a mount, or NULL. */
+const struct fs_entry *fs_names_entry(uint32_t mount, uint32_t dir, const char *name, size_t len);
 /* Looks a name up. Returns 0 with the record, or -ENOENT. */
 fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
 /* Returns the number of a directory that was walked through lately, or 0. */
@@ -87,6 +89,9 @@ fs_ssize fs_output_readlink(uint32_t entry, char *buf, size_t n);
 /* Makes a call about a record. If the record has moved to another directory, the call is corrected
    and repeated. *r is the record in the answer, or NULL. */
 fs_err fs_output_ask_id(struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);
+/* Publishes a file and follows its name if that has moved. Sets *dir to where it is. flags:
+   FS_PUBLISH_DURABLE. Returns 0 also if the file has no name any more. */
+fs_err fs_output_tell(uint64_t *dir, uint64_t id, const struct stat *st, uint32_t flags);
 /* Like fs_output_ask_id, for the record of a number. The id is in the call; the directory is known
    here. */
 fs_err fs_output_ask_number(uint32_t entry, struct fs_names_call *c, struct fs_answer *a, const struct fs_record **r);

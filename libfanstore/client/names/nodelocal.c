@@ -82,13 +82,6 @@ bool fs_nl_glob(const char *name, size_t len) {
   return false;
 }
 
-static const struct fs_entry *dataset_entry(uint32_t mount, uint32_t dir, const char *name, size_t len) {
-  fs_err err;
-  const struct fs_index *ix = fs_is_output(dir) || fs_is_vdir(dir) ? NULL : fs_mount_ix(mount, &err);
-  int64_t child = ix == NULL ? -ENOENT : fs_index_child(ix, dir, name, len);
-  return child < 0 ? NULL : fs_index_entry(ix, (uint64_t)child);
-}
-
 /* ---- making ---- */
 
 /* Makes the directory of this node's names in directory `id`. */
@@ -115,7 +108,7 @@ fs_err fs_nl_ready(const struct fs_found *f, char real[PATH_MAX]) {
   const struct fs_node *node = fs_names_node();
   fs_err err = node == NULL ? -EROFS : fs_output_may_make(f, &dir);
   if (err == -EACCES) return fs_output_refused(f, dir, true);
-  if (err == 0 && dataset_entry(f->mount, f->entry, f->name, f->name_len) != NULL) return -EROFS; /* a whiteout */
+  if (err == 0 && fs_names_entry(f->mount, f->entry, f->name, f->name_len) != NULL) return -EROFS; /* a whiteout */
   if (err == 0) err = find_output(node, dir, f->name, f->name_len);
   if (err != -ENOENT) return err == 0 ? -EEXIST : err;
   err = make_directory(node, dir, 0);
@@ -261,7 +254,7 @@ void fs_nl_removed(uint64_t id) {
 /* Refuses a rename of a name that is not this node's to one that would be. The kind of the old name
    decides the error. */
 static fs_err rename_other(const struct fs_node *node, const struct fs_found *from) {
-  if (!fs_overlay_on() && dataset_entry(from->mount, from->entry, from->name, from->name_len) != NULL)
+  if (!fs_overlay_on() && fs_names_entry(from->mount, from->entry, from->name, from->name_len) != NULL)
     return 0; /* EROFS */
   int datasets = fs_overlay_is_datasets(from);
   if (datasets != 0) return datasets < 0 ? datasets : -EXDEV;
@@ -284,7 +277,7 @@ int fs_nl_rename(const struct fs_found *from, const struct fs_found *to, unsigne
   fs_err err = fs_output_may_make(from, &dir);
   if (err == 0) err = fs_sys_fstatat(AT_FDCWD, a, &st, AT_SYMLINK_NOFOLLOW);
   if (err == 0 && S_ISREG(st.st_mode) && !glob) err = -EXDEV;
-  if (err == 0 && !own_b && dataset_entry(to->mount, to->entry, to->name, to->name_len) != NULL) err = -EROFS;
+  if (err == 0 && !own_b && fs_names_entry(to->mount, to->entry, to->name, to->name_len) != NULL) err = -EROFS;
   if (err == 0 && !own_b) err = fs_nl_ready(to, b);
   if (err == 0 && own_b) err = fs_output_may_make(to, &dir);
   if (err == -EEXIST && !(flags & RENAME_NOREPLACE)) err = -EXDEV; /* an output has that name */
@@ -325,7 +318,7 @@ static uint32_t gather(int fd, uint32_t mount, uint32_t dir, uint64_t from, stru
     size_t len = strlen(d->d_name);
     uint64_t place = FS_NL_AT + 1 + (fs_xxh3(d->d_name, len) & (FS_RECORD_SEQ_MAX - 1));
     if (fs_is_dot(d->d_name) || len > FS_NAME_MAX || place <= from) continue;
-    if (dataset_entry(mount, dir, d->d_name, len) == NULL) keep(batch, &kept, place, d, len);
+    if (fs_names_entry(mount, dir, d->d_name, len) == NULL) keep(batch, &kept, place, d, len);
   }
   return kept;
 }

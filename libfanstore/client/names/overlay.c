@@ -36,15 +36,8 @@ bool fs_overlay_maybe(uint32_t mount, uint32_t dir, const char *name, size_t len
   return is_set(node->ctl->taken_names, fs_taken_bit(id, name, len));
 }
 
-static const struct fs_entry *dataset_entry(const struct fs_found *f) {
-  fs_err err;
-  const struct fs_index *ix = fs_is_output(f->entry) || fs_is_vdir(f->entry) ? NULL : fs_mount_ix(f->mount, &err);
-  int64_t child = ix == NULL ? -ENOENT : fs_index_child(ix, f->entry, f->name, f->name_len);
-  return child < 0 ? NULL : fs_index_entry(ix, (uint64_t)child);
-}
-
 enum fs_overlay_kind fs_overlay_kind(const struct fs_found *f) {
-  const struct fs_entry *e = fs_overlay_on() ? dataset_entry(f) : NULL;
+  const struct fs_entry *e = fs_overlay_on() ? fs_names_entry(f->mount, f->entry, f->name, f->name_len) : NULL;
   return e == NULL ? FS_OVERLAY_NONE : S_ISDIR(e->mode) ? FS_OVERLAY_DIRECTORY : FS_OVERLAY_FILE;
 }
 
@@ -60,16 +53,12 @@ int fs_overlay_is_datasets(const struct fs_found *f) {
 
 /* ---- copying up ---- */
 
-static bool is_full(void) {
-  return atomic_load_explicit(atomic_load(&fs_output_full_word), memory_order_relaxed) != 0;
-}
-
 static fs_err copy_bytes(uint32_t mount, uint32_t entry, int to) {
   uint64_t off = 0;
   char *buf = fs_mem_map(FS_COPY_STEP);
   fs_ssize got = buf ? 1 : -ENOMEM;
   while (got > 0) {
-    got = is_full() ? -EDQUOT : fs_data_read(mount, entry, buf, FS_COPY_STEP, off, NULL);
+    got = fs_output_full() ? -EDQUOT : fs_data_read(mount, entry, buf, FS_COPY_STEP, off, NULL);
     for (fs_ssize done = 0, n = got; done < n && got > 0; done += got, off += (uint64_t)FS_MAX(got, 0))
       got = fs_sys_pwrite(to, buf + done, (size_t)(n - done), off);
   }
@@ -81,7 +70,7 @@ static fs_err copy_bytes(uint32_t mount, uint32_t entry, int to) {
 static bool has_room(uint64_t size) {
   const struct fs_node *node = fs_names_node();
   uint64_t limit = node == NULL ? 0 : node->ctl->output_limit;
-  if (is_full()) return false;
+  if (fs_output_full()) return false;
   return limit == 0 || size <= limit - FS_MIN(atomic_load(&node->ctl->output_used), limit);
 }
 
@@ -138,19 +127,9 @@ static void stamp(struct fs_names_call *c, const struct stat *st) {
 /* Publishes the file if a replica is to be made. Otherwise the daemon does it, as for each new file
    that nobody has open. */
 static fs_err publish(const struct fs_names_call *made, const struct stat *st) {
-  struct fs_answer a;
-  const struct fs_record *r;
+  uint64_t dir = made->create.dir;
   const struct fs_node *node = fs_names_node();
-  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
-                            .publish = {.dir = made->create.dir,
-                                        .id = made->create.id,
-                                        .size = (uint64_t)st->st_size,
-                                        .mode = st->st_mode,
-                                        .mtime = st->st_mtim.tv_sec,
-                                        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
-  if (node == NULL || !(node->ctl->flags & FS_CTL_REPLICAS)) return 0;
-  fs_err err = fs_output_ask_id(&c, &a, &r);
-  return err == -ENOENT ? 0 : err; /* it was removed or replaced meanwhile */
+  return node != NULL && (node->ctl->flags & FS_CTL_REPLICAS) ? fs_output_tell(&dir, made->create.id, st, 0) : 0;
 }
 
 /* Makes the output's name, once its bytes are there. */
@@ -166,7 +145,7 @@ static fs_err copy_file(struct fs_names_call *c, uint32_t mount, uint32_t child,
   char path[PATH_MAX];
   struct stat st;
   bool made = false;
-  if (is_full()) return -EDQUOT;
+  if (fs_output_full()) return -EDQUOT;
   c->create.id = fs_names_id();
   fs_err err = c->create.id == 0 ? -EIO : fs_output_path(fs_names_node(), c->create.id, path);
   if (err != 0) return err;
@@ -238,6 +217,6 @@ fs_err fs_overlay_refused(uint32_t mount, uint32_t entry) {
 }
 
 fs_err fs_overlay_refused_name(const struct fs_found *f) {
-  const struct fs_entry *e = dataset_entry(f);
+  const struct fs_entry *e = fs_names_entry(f->mount, f->entry, f->name, f->name_len);
   return e == NULL || S_ISDIR(e->mode) ? -EROFS : refused(f->name, f->name_len);
 }

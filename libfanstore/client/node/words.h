@@ -8,6 +8,10 @@
 
 /* Is not 0 if this node's outputs have reached their limit. */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_output_full_word;
+static inline bool fs_output_full(void) {
+  const _Atomic uint32_t *full = atomic_load_explicit(&fs_output_full_word, memory_order_relaxed);
+  return atomic_load_explicit(full, memory_order_relaxed) != 0;
+}
 /* Has FS_NL_NAMES and FS_NL_SHADOWS, if there are names of this node (names/nodelocal.h), and
    FS_NL_TAKEN, if a dataset's name was taken (names/overlay.h). */
 extern FS_INTERNAL const _Atomic uint32_t *_Atomic fs_nl_any_word;

@@ -23,7 +23,7 @@ static struct {
   _Atomic uint64_t dir, id; /* dir 0: not known */
   _Atomic int32_t process;  /* the process that opened it: a child has a copy */
   _Atomic uint32_t slot;    /* of the new file's record in shared memory; 0: none */
-  _Atomic int64_t changed;  /* when the published file had changed last, in ns; 0: not known */
+  _Atomic uint64_t changed; /* when the published file had changed last, in ns; 0: not known */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
@@ -75,24 +75,6 @@ void fs_output_copied(int fd, int copy) {
 
 /* ---- publishing ---- */
 
-/* Publishes a file and follows its name if that has moved. Sets *dir to where it is. Returns 0 also
-   if the file has no name any more. */
-static fs_err publish(uint64_t *dir, uint64_t id, const struct stat *st, bool synced) {
-  struct fs_names_call c = {.op = FS_NAMES_PUBLISH,
-                            .flags = synced ? FS_PUBLISH_DURABLE : 0,
-                            .publish = {.dir = *dir,
-                                        .id = id,
-                                        .size = (uint64_t)st->st_size,
-                                        .mode = st->st_mode,
-                                        .mtime = st->st_mtim.tv_sec,
-                                        .mtime_ns = (uint32_t)st->st_mtim.tv_nsec}};
-  struct fs_answer a;
-  const struct fs_record *r;
-  fs_err err = fs_output_ask_id(&c, &a, &r);
-  *dir = c.publish.dir;
-  return err == -ENOENT ? 0 : err;
-}
-
 /*
  * Returns whether close may leave a new file to the daemon. As long as its record is not published,
  * other nodes ask this one for its size and times, so nobody sees old ones. They do not ask for the
@@ -107,8 +89,8 @@ static bool is_left(int fd, uint64_t dir, uint64_t id, uint32_t mode) {
          fs_record_view_unpublished(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, dir, id) == mode;
 }
 
-static int64_t changed_at(const struct stat *st) {
-  return (int64_t)st->st_ctim.tv_sec * FS_NSEC + st->st_ctim.tv_nsec;
+static uint64_t changed_at(const struct stat *st) {
+  return (uint64_t)st->st_ctim.tv_sec * FS_NSEC + (uint64_t)st->st_ctim.tv_nsec;
 }
 
 /*
@@ -116,21 +98,20 @@ static int64_t changed_at(const struct stat *st) {
  * if each later change would give another time: the time is in the past, and the file system does not
  * count in seconds. Otherwise returns 0.
  */
-static int64_t quiet_since(int fd, const struct fs_record *r, bool replicas) {
+static uint64_t quiet_since(int fd, const struct fs_record *r, bool replicas) {
   struct stat st;
-  struct timespec now;
   if (replicas || (r->flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) != FS_RECORD_PUBLISHED) return 0;
-  if (fs_sys_fstat(fd, &st) != 0 || clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0) return 0;
+  if (fs_sys_fstat(fd, &st) != 0) return 0;
   bool said = (uint64_t)st.st_size == r->size && st.st_mode == r->mode && st.st_mtim.tv_sec == r->mtime &&
               (uint32_t)st.st_mtim.tv_nsec == r->mtime_ns;
-  bool past = st.st_ctim.tv_sec < now.tv_sec || (st.st_ctim.tv_sec == now.tv_sec && st.st_ctim.tv_nsec < now.tv_nsec);
+  bool past = changed_at(&st) < fs_clock_ns(CLOCK_REALTIME_COARSE);
   return said && past && st.st_ctim.tv_nsec != 0 ? changed_at(&st) : 0;
 }
 
 /* Returns whether nobody has changed the file since this descriptor was opened and its record was
    right. Stores through a mapping need not change the time. */
 static bool is_unchanged(int fd, const struct stat *st) {
-  int64_t changed = atomic_load_explicit(&noted[fd].changed, memory_order_relaxed);
+  uint64_t changed = atomic_load_explicit(&noted[fd].changed, memory_order_relaxed);
   return changed != 0 && changed == changed_at(st) && atomic_load(&fs_output_maps) == 0;
 }
 
@@ -140,7 +121,8 @@ static fs_err publish_until(int fd, bool synced, uint64_t end) {
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
   if (!synced && (is_left(fd, dir, id, st.st_mode) || is_unchanged(fd, &st))) return 0;
-  fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end) : publish(&dir, id, &st, synced);
+  fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end)
+                        : fs_output_tell(&dir, id, &st, synced ? FS_PUBLISH_DURABLE : 0);
   if (dir != was) atomic_compare_exchange_strong(&noted[fd].dir, &was, dir);
   return err;
 }
@@ -193,7 +175,7 @@ static fs_err publish_record(const struct fs_record *r, int at, const char *path
   struct stat st;
   uint64_t dir = r->dir;
   if (fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
-  return publish(&dir, r->id, &st, false);
+  return fs_output_tell(&dir, r->id, &st, 0);
 }
 
 fs_err fs_output_publish_path(const struct fs_record *r, const char *path) {
@@ -251,7 +233,7 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
   const struct fs_node *node = writes && !cut ? fs_names_node() : NULL;
-  int64_t quiet = node ? quiet_since(fd, r, node->ctl->flags & FS_CTL_REPLICAS) : 0;
+  uint64_t quiet = node ? quiet_since(fd, r, node->ctl->flags & FS_CTL_REPLICAS) : 0;
   if (writes) tell_open(r->id, quiet != 0);
   if (writes || cut)
     note(fd, r->dir, r->id, 0);

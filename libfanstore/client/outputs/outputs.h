@@ -38,11 +38,6 @@ void fs_output_record_size(struct fs_record *r);
 void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st);
 
 /* ---- space.c: what there is room for ---- */
-
-static inline bool fs_output_full(void) {
-  const _Atomic uint32_t *full = atomic_load_explicit(&fs_output_full_word, memory_order_relaxed);
-  return atomic_load_explicit(full, memory_order_relaxed) != 0;
-}
 /* Returns 0, or -EDQUOT if the limit is reached and a real descriptor of an output must not grow to
    `size`, or not be written at all with UINT64_MAX. */
 fs_err fs_output_room(int fd, uint64_t size);

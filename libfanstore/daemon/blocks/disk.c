@@ -94,28 +94,49 @@ static void fs_disk_say(struct fs_daemon *d, const char *what) {
   fs_say_text(d, "warn", "--cache-disk: %s: %s", d->cfg->local_dir, what);
 }
 
+static void fs_disk_lost(struct fs_daemon *d, const char *why) {
+  fs_say_text(d, "warn", "--cache-disk: %s: %s: the job goes on without it", d->cfg->local_dir, why);
+}
+
 static void fs_disk_emptied(struct fs_io *io) {
   const struct fs_disk *s = FS_ITEM(io, struct fs_disk, cut);
   if (io->err < 0) fs_disk_say(s->d, "its file cannot be emptied, and takes room until the job ends");
 }
 
+/* Returns true if no read has been answered in time. */
+static bool fs_disk_stuck(const struct fs_disk *s) {
+  for (const struct fs_disk_read *r = s->read; r < s->read + FS_DISK_READS; r++) {
+    if (!r->busy || r->fetch) return false;
+  }
+  return true;
+}
+
+static uint64_t fs_disk_patience(const struct fs_disk *s) {
+  return s->d->cfg->deadline_ns / FS_DISK_PATIENCE;
+}
+
+/* Lets fetches that wait for a read go on to other nodes, if they have waited for too long or wait in
+   vain. */
 static void fs_disk_pass_on(struct fs_disk *s) {
-  for (struct fs_chain *l; (l = fs_chain_pop(&s->waiting)) != NULL;)
-    fs_fetch_route(s->d, FS_ITEM(l, struct fs_fetch, chain));
+  bool none = s->ended || fs_disk_stuck(s);
+  while (!fs_chain_empty(&s->waiting)) {
+    struct fs_fetch *f = FS_ITEM(s->waiting.next, struct fs_fetch, chain);
+    if (!none && s->d->now <= f->started + fs_disk_patience(s)) return;
+    fs_chain_drop(&f->chain);
+    fs_fetch_route(s->d, f);
+  }
 }
 
 /* Ends the cache on disk for this job. Writes that wait are not done any more, then the file is
    emptied. A read under way ends as usual, but what it gives is not used. */
 static void fs_disk_end(struct fs_disk *s, const char *why) {
-  char text[160];
   if (s->ended) return;
   s->ended = true;
   s->forgotten = s->blocks;
   s->blocks = (struct fs_table){0};
   s->cut = (struct fs_io){.fd = s->fd, .work = fs_disk_empty, .done = fs_disk_emptied};
   fs_iopool_submit(&s->writes, &s->cut);
-  (void)snprintf(text, sizeof(text), "%s: the job goes on without it", why);
-  fs_disk_say(s->d, text);
+  fs_disk_lost(s->d, why);
   fs_disk_pass_on(s);
 }
 
@@ -150,7 +171,7 @@ static uint64_t fs_disk_size(const struct fs_daemon *d, int fd, const char **why
 }
 
 fs_err fs_disk_start(struct fs_daemon *d) {
-  char text[96], size[32];
+  char size[32];
   const char *why;
   if (d->cfg->cache_disk == 0) return 0;
   struct fs_disk *s = calloc(1, sizeof(*s));
@@ -159,16 +180,14 @@ fs_err fs_disk_start(struct fs_daemon *d) {
   s->fd = fs_disk_file(d->cfg->local_dir);
   s->size = fs_disk_size(d, s->fd, &why);
   if (s->size == 0) {
-    (void)snprintf(text, sizeof(text), "%s: the job goes on without it", why);
-    fs_disk_say(d, text);
+    fs_disk_lost(d, why);
     if (s->fd >= 0) (void)close(s->fd);
     free(s);
     return 0;
   }
-  if (s->size < d->cfg->cache_disk && d->cfg->cache_disk != FS_DISK_AUTO) {
-    (void)snprintf(text, sizeof(text), "it has %s for it", fs_format_size(s->size, size, sizeof(size)));
-    fs_disk_say(d, text);
-  }
+  if (s->size < d->cfg->cache_disk && d->cfg->cache_disk != FS_DISK_AUTO)
+    fs_say_text(d, "warn", "--cache-disk: %s has %s for it", d->cfg->local_dir,
+                fs_format_size(s->size, size, sizeof(size)));
   uint64_t cache;
   (void)fs_cache_slab_fd(d->cache, &cache);
   s->blocks_most = cache / FS_DISK_ENTRY_SHARE;
@@ -306,14 +325,6 @@ static void fs_disk_pump(struct fs_disk *s) {
   }
 }
 
-/* Returns true if no read has been answered in time. */
-static bool fs_disk_stuck(const struct fs_disk *s) {
-  for (const struct fs_disk_read *r = s->read; r < s->read + FS_DISK_READS; r++) {
-    if (!r->busy || r->fetch) return false;
-  }
-  return true;
-}
-
 bool fs_disk_fetch(struct fs_daemon *d, struct fs_fetch *f) {
   struct fs_disk *s = d->disk;
   const struct fs_disk_block *b = s ? fs_disk_block(s, f->key) : NULL;
@@ -325,20 +336,12 @@ bool fs_disk_fetch(struct fs_daemon *d, struct fs_fetch *f) {
 
 /* ---- a disk that does not answer, or that outputs need ---- */
 
-/* Lets fetches that have waited for too long go on to other nodes. */
 static void fs_disk_overdue(struct fs_disk *s) {
-  uint64_t now = s->d->now, patience = s->d->cfg->deadline_ns / FS_DISK_PATIENCE;
   for (struct fs_disk_read *r = s->read; r < s->read + FS_DISK_READS; r++) {
-    if (!r->fetch || now <= r->begun + patience) continue;
+    if (!r->fetch || s->d->now <= r->begun + fs_disk_patience(s)) continue;
     if (!s->told) fs_disk_say(s->d, "it does not answer: what is there comes from other nodes meanwhile");
     s->told = true;
     fs_disk_fail(s, fs_disk_release(r));
-  }
-  while (!fs_chain_empty(&s->waiting)) {
-    struct fs_fetch *f = FS_ITEM(s->waiting.next, struct fs_fetch, chain);
-    if (now <= f->started + patience && !fs_disk_stuck(s)) break;
-    fs_chain_drop(&f->chain);
-    fs_fetch_route(s->d, f);
   }
 }
 
@@ -358,6 +361,7 @@ void fs_disk_timers(struct fs_daemon *d) {
   struct fs_disk *s = d->disk;
   if (!s) return;
   fs_disk_overdue(s);
+  fs_disk_pass_on(s);
   fs_disk_pump(s);
   if (s->used == 0 || s->ended || s->looking || d->now < s->look_at) return;
   s->look_at = d->now + FS_DISK_LOOK_NS;

@@ -138,10 +138,9 @@ static void fs_holder_end(struct fs_lock_holder *h) {
 }
 
 void fs_lock_holders_forget(struct fs_daemon *d, struct fs_client *c) {
-  const struct fs_table *t = d->lock_holders ? &d->lock_holders->table : NULL;
-  for (struct fs_table_link *l = t ? fs_table_next(t, NULL) : NULL, *next; l; l = next) {
+  if (!d->lock_holders) return;
+  FS_TABLE_EACH(&d->lock_holders->table, l) {
     struct fs_lock_holder *h = fs_holder_of(l);
-    next = fs_table_next(t, l);
     if (h->client != c) continue;
     h->client = NULL;
     h->poll = !h->process;
@@ -153,9 +152,8 @@ void fs_lock_holders_forget(struct fs_daemon *d, struct fs_client *c) {
 /* The home has ended the locks if this node was evicted. If the home was evicted, they went with
    it, also if the file has a replica. */
 void fs_lock_holders_members(struct fs_daemon *d) {
-  const struct fs_table *t = &d->lock_holders->table;
   bool here = fs_service_member(d, d->net->rank);
-  for (struct fs_table_link *l = fs_table_next(t, NULL); l; l = fs_table_next(t, l)) {
+  FS_TABLE_EACH(&d->lock_holders->table, l) {
     struct fs_lock_holder *h = fs_holder_of(l);
     if (h->granted && (!here || !fs_service_member(d, h->home))) h->lost = true;
   }
@@ -228,10 +226,9 @@ static void fs_scan_done(struct fs_io *io) {
   struct fs_daemon *d = s->d;
   struct fs_lock_holders *t = d->lock_holders;
   t->scanning = false;
-  for (struct fs_table_link *l = fs_table_next(&t->table, NULL), *next; l; l = next) {
+  FS_TABLE_EACH(&t->table, l) {
     struct fs_lock_holder *h = fs_holder_of(l);
     uint32_t ino = FS_LOCK_OWNER_INO(h->owner);
-    next = fs_table_next(&t->table, l);
     const uint32_t *at = fs_holder_polled(h) ? bsearch(&ino, s->ino, s->n, sizeof(ino), fs_scan_order) : NULL;
     if (at && io->err == 0 && !s->found[at - s->ino]) fs_holder_end(h);
   }
@@ -253,9 +250,9 @@ static void fs_scan_start(struct fs_daemon *d) {
   struct fs_lock_holders *t = d->lock_holders;
   struct fs_lock_scan *s = &t->scan;
   *s = (struct fs_lock_scan){.io = {.work = fs_scan_work, .done = fs_scan_done}, .d = d};
-  for (struct fs_table_link *l = fs_table_next(&t->table, NULL); l; l = fs_table_next(&t->table, l))
-    if (s->n < FS_LOCK_SCANNED && fs_holder_polled(fs_holder_of(l)))
-      s->ino[s->n++] = FS_LOCK_OWNER_INO(fs_holder_of(l)->owner);
+  FS_TABLE_EACH(&t->table, l)
+  if (s->n < FS_LOCK_SCANNED && fs_holder_polled(fs_holder_of(l)))
+    s->ino[s->n++] = FS_LOCK_OWNER_INO(fs_holder_of(l)->owner);
   t->serving = t->nlooks;
   if (s->n == 0) {
     t->ready = t->serving;

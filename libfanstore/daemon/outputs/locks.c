@@ -221,10 +221,8 @@ static void fs_owner_end(struct fs_daemon *d, struct fs_lock_owner *o) {
 }
 
 void fs_locks_members(struct fs_daemon *d) {
-  const struct fs_table *t = &d->locks->owners;
-  for (struct fs_table_link *l = fs_table_next(t, NULL), *next; l; l = next) {
+  FS_TABLE_EACH(&d->locks->owners, l) {
     struct fs_lock_owner *o = FS_ITEM(l, struct fs_lock_owner, by_id);
-    next = fs_table_next(t, l);
     if (!o->ended && !fs_member(fs_ns_members(d->ns), o->rank)) fs_owner_end(d, o);
   }
 }
