@@ -16,6 +16,44 @@ done
 
 ! rest || exit 0
 
+# On tmpfs no time tells of a store through a mapping. A child without the library maps the descriptor that it has inherited.
+cat >"$work/map.c" <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int n, char **arg) {
+  char *p = n < 2 ? MAP_FAILED : mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arg[1]), 0);
+  if (p == MAP_FAILED || p[0] != 'a') return 3;
+  memcpy(p, "bbbb", 4);
+  return 0;
+}
+END
+gcc -static -o "$work/map" "$work/map.c"
+cat >"$work/mapped.py" <<'END'
+import os, subprocess, sys, time
+name, program = sys.argv[1] + "/mapped", sys.argv[2]
+with open(name, "w") as f: f.write("aaaa")
+other = subprocess.Popen([sys.executable, "-c", "import sys\nfor line in sys.stdin: print(open(sys.argv[1]).read(), flush=True)", name],
+                         env=dict(os.environ, FANSTORE_NODE="1"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def look():
+    other.stdin.write("\n"), other.stdin.flush()
+    return other.stdout.readline().strip()
+for i in range(3):  # it is published, and then in the other node's cache
+    assert look() == "aaaa"
+    time.sleep(0.1)
+fd = os.open(name, os.O_RDWR)
+subprocess.run([program, str(fd)], pass_fds=[fd], check=True)
+os.close(fd)
+assert look() == "bbbb", "the other node reads old bytes"
+END
+for dir in "$work" /dev/shm; do
+  local_dir=$(mktemp -d "$dir/fs-seen.XXXXXX")
+  expect_status 0 "$bin/fs-launch" --local-dir "$local_dir" --dataset "$work/ds" --emulate 2 --discard -- \
+    "$python" "$work/mapped.py" "$mnt" "$work/map"
+  rm -r "$local_dir"
+done
+echo "ok - a child's stores through a mapping, also on tmpfs"
+
 cat >"$work/half.py" <<'END'
 import os, subprocess, sys, time
 mount, to = sys.argv[1:]

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Blocks that clients want ahead: fetched a few at a time, behind the reads, from a bounded queue. */
+#include "daemon/outputs/backing.h"
 #include "fetch_fixture.h"
+#include "ipc/channel.h"
 
 /* Wanted ahead: a few at a time, fewer while a read waits, which is not behind them; each once; junk is dropped. */
 static void test_wanted_ahead(void **state) {
@@ -94,11 +96,52 @@ static void test_wanted_by_two(void **state) {
   client = many;
 }
 
+/* ---- outputs that were opened for writing, in the same ring ---- */
+
+static struct fs_backing backing;
+static struct fs_backing_file files[4];
+
+static void open_to_write(unsigned i) {
+  assert_true(fs_chan_want(client->channel, files[i].id));
+}
+static bool is_listed(unsigned i) {
+  return !fs_chain_empty(&files[i].open);
+}
+
+/* They do not wait behind a full queue of blocks. When the client has gone, all are taken, also those behind a place
+   that a killed thread has not filled. */
+static void test_opened(void **state) {
+  (void)state;
+  d->backing_files = &backing;
+  fs_chain_init(&backing.young);
+  for (unsigned i = 0; i < FS_ARRAY_LEN(files); i++) {
+    files[i].id = FS_OUTPUT_ID_MAKE(0, i + 1);
+    fs_chain_init(&files[i].open);
+    (void)fs_table_add(&backing.files, &files[i].by_id, files[i].id);
+  }
+  want(key_of(1));
+  open_to_write(0);
+  (void)fs_prefetch_run(d);
+  assert_true(is_listed(0));
+  d->fetcher->prefetch.count += FS_PREFETCH_QUEUE;
+  open_to_write(1);
+  want(key_of(2));
+  open_to_write(2);
+  (void)fs_prefetch_run(d);
+  assert_true(is_listed(1) && !is_listed(2));
+  atomic_fetch_add(&client->channel->prefetch_head, 1);
+  open_to_write(3);
+  fs_prefetch_gone(d, client);
+  assert_true(is_listed(2) && is_listed(3));
+  d->fetcher->prefetch.count -= FS_PREFETCH_QUEUE;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_wanted_ahead),
       TEST(test_wanted_too_much),
       TEST(test_wanted_by_two),
+      TEST(test_opened),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,19 +93,20 @@ static uint64_t changed_at(const struct stat *st) {
   return (uint64_t)st->st_ctim.tv_sec * FS_NSEC + (uint64_t)st->st_ctim.tv_nsec;
 }
 
-/*
- * Returns when a file that was just opened had changed last, if its record says what the file is, and
- * if each later change would give another time: the time is in the past, and the file system does not
- * count in seconds. Otherwise returns 0.
- */
-static uint64_t quiet_since(int fd, const struct fs_record *r, bool replicas) {
-  struct stat st;
-  if (replicas || (r->flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) != FS_RECORD_PUBLISHED) return 0;
-  if (fs_sys_fstat(fd, &st) != 0) return 0;
-  bool said = (uint64_t)st.st_size == r->size && st.st_mode == r->mode && st.st_mtim.tv_sec == r->mtime &&
-              (uint32_t)st.st_mtim.tv_nsec == r->mtime_ns;
-  bool past = changed_at(&st) < fs_clock_ns(CLOCK_REALTIME_COARSE);
-  return said && past && st.st_ctim.tv_nsec != 0 ? changed_at(&st) : 0;
+/* Returns whether the record of a file says what the file is. */
+static bool is_right(const struct fs_record *r, const struct stat *st) {
+  return (r->flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED &&
+         (uint64_t)st->st_size == r->size && st->st_mode == r->mode && st->st_mtim.tv_sec == r->mtime &&
+         (uint32_t)st->st_mtim.tv_nsec == r->mtime_ns;
+}
+
+/* Returns when a file that was just opened had changed last, if each later change will give another
+   time: that time is in the past, and the file system is known for it. Otherwise returns 0. */
+static uint64_t quiet_since(const struct stat *st) {
+  const struct fs_node *node = fs_names_node();
+  bool told = node != NULL && (node->ctl->flags & (FS_CTL_CTIME | FS_CTL_REPLICAS)) == FS_CTL_CTIME;
+  bool past = changed_at(st) < fs_clock_ns(CLOCK_REALTIME_COARSE);
+  return told && past && st->st_ctim.tv_nsec != 0 ? changed_at(st) : 0; /* old ext4 counts in seconds */
 }
 
 /* Returns whether nobody has changed the file since this descriptor was opened and its record was
@@ -232,9 +233,10 @@ static void tell_open(uint64_t id, bool right) {
 void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
-  const struct fs_node *node = writes && !cut ? fs_names_node() : NULL;
-  uint64_t quiet = node ? quiet_since(fd, r, node->ctl->flags & FS_CTL_REPLICAS) : 0;
-  if (writes) tell_open(r->id, quiet != 0);
+  struct stat st;
+  bool right = writes && !cut && fs_sys_fstat(fd, &st) == 0 && is_right(r, &st);
+  uint64_t quiet = right ? quiet_since(&st) : 0;
+  if (writes) tell_open(r->id, right);
   if (writes || cut)
     note(fd, r->dir, r->id, 0);
   else if (r->flags & FS_RECORD_STAGED_IN)

@@ -199,14 +199,14 @@ fs_err fs_disk_start(struct fs_daemon *d) {
 
 /* ---- writing ---- */
 
-/* Returns -ENOSPC if that would take what has to stay free. */
+/* Returns -EAGAIN if that would take what has to stay free. */
 static fs_err fs_disk_write(struct fs_io *io) {
   const struct fs_disk *s = FS_ITEM(io, struct fs_disk_write, io)->s;
   struct statvfs v;
   uint64_t reserve;
   if (s->ended) return -ECANCELED;
   if (fstatvfs(io->fd, &v) < 0) return -errno;
-  return fs_disk_free(&v, &reserve) < reserve + io->len ? -ENOSPC : fs_pwrite_full(io->fd, io->buf, io->len, io->off);
+  return fs_disk_free(&v, &reserve) < reserve + io->len ? -EAGAIN : fs_pwrite_full(io->fd, io->buf, io->len, io->off);
 }
 
 static void fs_disk_written(struct fs_io *io) {
@@ -220,7 +220,7 @@ static void fs_disk_written(struct fs_io *io) {
   } else {
     fs_disk_drop(&s->blocks, b);
   }
-  if (io->err == -ENOSPC)
+  if (io->err == -EAGAIN)
     s->size = s->used; /* it keeps what it has, until outputs need that too */
   else if (io->err < 0)
     fs_disk_end(s, strerror(-io->err));

@@ -64,12 +64,9 @@ static struct fs_wishes *fs_prefetch_next(struct fs_prefetch_queue *q, uint32_t 
   return NULL;
 }
 
-static uint64_t fs_prefetch_next_word(struct fs_client *c) {
-  uint64_t word = fs_prefetch_word(c);
-  if (word == 0) return 0;
+static void fs_prefetch_taken(struct fs_client *c) {
   atomic_store_explicit(&c->channel->prefetch[c->prefetch_tail % FS_PREFETCH_RING], 0, memory_order_relaxed);
   atomic_store_explicit(&c->channel->prefetch_tail, ++c->prefetch_tail, memory_order_release);
-  return word;
 }
 
 static int fs_prefetch_take(struct fs_daemon *d, uint32_t place, struct fs_client *c) {
@@ -77,20 +74,26 @@ static int fs_prefetch_take(struct fs_daemon *d, uint32_t place, struct fs_clien
   struct fs_wishes *w = &q->of[place];
   uint64_t word;
   uint32_t n = 0;
-  while (n < FS_PREFETCH_TAKE && w->count < FS_PREFETCH_QUEUE - q->count && (word = fs_prefetch_next_word(c)) != 0) {
+  for (; n < FS_PREFETCH_TAKE && (word = fs_prefetch_word(c)) != 0; n++) {
     if (word & FS_OUTPUT_ID)
       fs_backing_to_write(d, word);
-    else
+    else if (w->count < FS_PREFETCH_QUEUE - q->count)
       fs_prefetch_push(q, w, word - 1);
-    n++;
+    else
+      break;
+    fs_prefetch_taken(c);
   }
   return (int)n;
 }
 
+/* A place that a killed thread has not filled is passed over. */
 void fs_prefetch_gone(struct fs_daemon *d, struct fs_client *c) {
-  uint64_t word;
-  for (uint32_t n = 0; n < FS_PREFETCH_RING && (word = fs_prefetch_next_word(c)) != 0; n++)
+  uint32_t left = atomic_load_explicit(&c->channel->prefetch_head, memory_order_seq_cst) - c->prefetch_tail;
+  for (left = FS_MIN(left, FS_PREFETCH_RING); left > 0; left--) {
+    uint64_t word = fs_prefetch_word(c);
     if (word & FS_OUTPUT_ID) fs_backing_to_write(d, word);
+    fs_prefetch_taken(c);
+  }
 }
 
 static bool fs_prefetch_room(const struct fs_daemon *d) {

@@ -5,10 +5,12 @@
  * atomic words change. It is sealed: clients can only read it.
  */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/daemon.h"
@@ -156,6 +158,13 @@ static void fs_ctl_globs(struct fs_ctl *c, const struct fs_daemon_config *cfg) {
   }
 }
 
+/* On tmpfs a store through a mapping changes no time. Other file systems are not known well enough. */
+static bool fs_ctl_ctime(const struct fs_daemon *d) {
+  struct statfs fs;
+  if (statfs(d->backing, &fs) < 0) return false;
+  return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC;
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;
@@ -175,7 +184,7 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->output_limit = d->cfg->output_limit;
   c->memory_limit = fs_memory_limit();
   c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) |
-             (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | d->cfg->local_io;
+             (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | (fs_ctl_ctime(d) ? FS_CTL_CTIME : 0) | d->cfg->local_io;
   memcpy(c->backing, d->backing, sizeof(c->backing));
   fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
