@@ -360,6 +360,8 @@ bool fs_fetch_busy(const struct fs_daemon *d);
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */
 /* A client says that it has opened a file of this node for writing. backing_watch.c. */
 void fs_backing_to_write(struct fs_daemon *d, uint64_t id);
+/* A client gives a snapshot back, as by the call CLOSE. outputs/open_files.c. */
+void fs_open_files_given_back(struct fs_daemon *d, struct fs_client *c, uint32_t snapshot);
 /* A client has ended: what it opened for writing is still to be looked at. */
 void fs_prefetch_gone(struct fs_daemon *d, struct fs_client *c);
 bool fs_prefetch_posted(const struct fs_client *c);

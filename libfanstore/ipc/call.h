@@ -190,8 +190,12 @@ static_assert(sizeof(struct fs_dir_times) == 16, "fs_dir_times is 16 bytes");
  * the file's bytes until CLOSE. ENOENT; EIO: the bytes are lost; EFBIG; EMFILE. The answer
  * describes the file now. The client requests the bytes by FS_OUTPUT_KEY(snapshot, block): each
  * block but the last of `own` bytes has FS_OUTPUT_BLOCK, fewer if the file has become shorter. If
- * less than half of a block is wanted, the client uses FS_OUTPUT_GRAIN_KEY.
+ * less than half of a block is wanted, the client uses FS_OUTPUT_GRAIN_KEY. With FS_OPEN_BYTES a home
+ * on another node may add all bytes of a small file to its answer to the client's daemon.
  */
+enum fs_open_flags {
+  FS_OPEN_BYTES = 1, /* the caller will read */
+};
 #define FS_OUTPUT_BLOCK (256u << 10)
 #define FS_OUTPUT_GRAIN (32u << 10) /* unit for files of up to 64 GiB */
 #define FS_OUTPUT_SNAPSHOTS (1u << 20)
@@ -210,6 +214,7 @@ struct fs_opened {
   uint64_t list;     /* version of the extent map, new after each change; not 0 */
 };
 static_assert(sizeof(struct fs_opened) == 80, "fs_opened is 80 bytes");
+#define FS_OPEN_BYTES_MOST (FS_NAMES_BODY - sizeof(struct fs_opened)) /* of a small file, at most */
 
 /* CLOSE ends one OPEN of a client, or all OPENs of a node. No answer. ENOENT. */
 struct fs_call_close {

@@ -53,8 +53,7 @@ static inline int32_t fs_chan_claim_call(struct fs_channel *c) {
   return fs_chan_claim(&c->calls_claimed, (1ull << FS_CHANNEL_CALLS) - 1);
 }
 
-/* Puts a key + 1, or the id of an output that was opened for writing, into the queue of what nobody
-   waits for. Returns false if that is full. */
+/* Puts a word into the ring of what nobody waits for (layout.h). Returns false if that is full. */
 static inline bool fs_chan_want(struct fs_channel *c, uint64_t word) {
   uint32_t head = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed);
   do {

@@ -23,7 +23,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 15u
+#define FS_IPC_VERSION 16u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -159,13 +159,14 @@ struct fs_req {
 static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
 
 /*
- * What a client tells its daemon without waiting: blocks that it wants ahead, by a hint of the program's, and outputs
- * that it has opened for writing. A thread of the client takes place `prefetch_head` by compare and swap while
- * head - tail < FS_PREFETCH_RING, and stores a block's key + 1, or an id (with FS_OUTPUT_ID), there (release). The
- * daemon takes what it finds at its own tail, stores 0 there, and publishes the tail; a place that is not filled yet
- * stops it.
+ * What a client tells its daemon without waiting: blocks that it wants ahead, by a hint of the program's; outputs
+ * that it has opened for writing; snapshots that it gives back. A thread of the client takes place `prefetch_head` by
+ * compare and swap while head - tail < FS_PREFETCH_RING, and stores a word there (release): a block's key + 1, an id
+ * (with FS_OUTPUT_ID), or FS_WANT_CLOSE with the snapshot. The daemon takes what it finds at its own tail, stores 0
+ * there, and publishes the tail; a place that is not filled yet stops it.
  */
 #define FS_PREFETCH_RING 1024u
+#define FS_WANT_CLOSE (1ull << 63) /* | snapshot: as the call CLOSE */
 
 /* Calls about names of output files. A call slot holds the call (struct fs_names_call), then its answer
    (records). ipc/channel.h has the functions that change its words. */

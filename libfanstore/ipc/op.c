@@ -184,7 +184,7 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
        .call = AT(setattr.call), .bytes = AT(setattr.size), .flags = FS_SET_ALL, .ok = setattr_ok),
     OP(TIMES, DIRECTORY(times), CLIENT),
     /* bytes of a file */
-    OP(OPEN, FILE_OF(open), CLIENT),
+    OP(OPEN, FILE_OF(open), CLIENT, .flags = FS_OPEN_BYTES),
     OP(CLOSE, FILE_OF(close), CLIENT, NOT_TWICE, .not_later = true),
     OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
        .ok = extend_ok),

@@ -134,13 +134,11 @@ uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint6
   return found && same(v, seq) ? number : 0;
 }
 
-uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
-                                    uint64_t id) {
+bool fs_record_view_at(const struct fs_record_view *v, uint64_t now, uint32_t slot, struct fs_record *r) {
   struct fs_record_copy s;
-  const struct fs_record *r = &s.r;
   uint64_t seq;
-  if (slot == 0 || !certain(v, now) || slot > v->head->slots || !begin(v, &seq)) return 0;
+  if (slot == 0 || !certain(v, now) || slot > v->head->slots || !begin(v, &seq)) return false;
   slot_copy(v, slot - 1, &s);
-  bool is = r->id == id && r->dir == dir && r->name_len > 0 && !(r->flags & FS_RECORD_PUBLISHED);
-  return is && same(v, seq) ? r->mode : 0;
+  *r = s.r;
+  return same(v, seq);
 }

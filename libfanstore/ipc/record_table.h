@@ -79,10 +79,9 @@ enum fs_record_answer fs_record_view_find(const struct fs_record_view *v, uint64
                                           size_t len, struct fs_record_copy *out);
 /* Returns the number of the slot of a name + 1, or 0. */
 uint32_t fs_record_view_slot(const struct fs_record_view *v, uint64_t now, uint64_t dir, const char *name, size_t len);
-/* Returns the mode of the record with this id in this directory if the slot has it and it was not
-   published, else 0. */
-uint32_t fs_record_view_unpublished(const struct fs_record_view *v, uint64_t now, uint32_t slot, uint64_t dir,
-                                    uint64_t id);
+/* Reads the record in a slot, which may have been given to another record since. The caller compares
+   ids. Returns false if nothing certain was read. */
+bool fs_record_view_at(const struct fs_record_view *v, uint64_t now, uint32_t slot, struct fs_record *r);
 /* Sets what TIMES would answer. Returns false if the daemon must be asked. */
 bool fs_record_view_times(const struct fs_record_view *v, uint64_t now, uint64_t dir, struct fs_dir_times *t);
 

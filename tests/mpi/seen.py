@@ -147,3 +147,59 @@ for i in range(1, 121):
         time.sleep(0.03)  # otherwise the file is opened in the tick of its last change
 rewriter.stdin.close(), reader.stdin.close(), rewriter.wait(), reader.wait()
 print("ok - a change of the same size is seen after the close")
+
+# A program that has just read a file to its end, by one descriptor, sees at once what was published since: size, bytes, name. Both
+# nodes do so in turn, faster than a known answer of the home gets old.
+READ_ON = """
+for line in sys.stdin:
+    way, name, n = line.split()
+    if way == 'open':
+        fd = os.open(work + '/' + name, os.O_RDONLY)
+    got = os.pread(fd, 1 << 20, 0)
+    assert os.fstat(fd).st_size == len(got) and os.pread(fd, 1, len(got)) == b''
+    print(len(got), got[:1].decode(), os.fstat(fd).st_nlink, flush=True)
+    if way == 'close': os.close(fd)
+"""
+CHANGER = """
+for line in sys.stdin:
+    way, name, n = line.split()
+    if way == 'append':
+        with open(work + '/' + name, 'ab') as f: f.write(b'b' * int(n))
+    elif way == 'over':
+        with open(work + '/' + name, 'r+b') as f: f.write(b'c')
+    elif way == 'cut': os.truncate(work + '/' + name, int(n))
+    elif way == 'sync':
+        fd = os.open(work + '/' + name, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, b'b' * int(n)), os.fsync(fd)
+        os.write(fd, b''), os.close(fd)
+    elif way == 'remove': os.unlink(work + '/' + name)
+    print('done', flush=True)
+"""
+
+
+def ask(p, *words):
+    p.stdin.write(" ".join(str(w) for w in words) + "\n"), p.stdin.flush()
+    return p.stdout.readline().strip()
+
+
+for changes in (0, last):  # at the file's home; on the reader's node
+    changer, reader = on(changes, CHANGER), on(last, READ_ON)
+    quick = 0
+    for i in range(40):
+        name, size = f"on{changes}.{i}", 100
+        with open(f"{work}/{name}", "wb") as f:
+            f.write(b"a" * size)
+        time.sleep(0.03)  # it is published
+        assert ask(reader, "open", name, 0) == f"{size} a 1"
+        for way, n in (("append", 7), ("over", 0), ("sync", 9), ("cut", 3), ("append", 1 << 17), ("cut", 50)):
+            began = time.monotonic()
+            size, first = n if way == "cut" else size + n, "c" if way == "over" else "a" if way == "append" and n == 7 else first
+            assert ask(changer, way, name, n) == "done"
+            got = ask(reader, "read", name, 0)
+            quick += time.monotonic() - began < 0.004
+            assert got == f"{size} {first} 1", f"{way} {n}: {got} instead of {size} {first} 1"
+        assert ask(changer, "remove", name, 0) == "done"
+        assert ask(reader, "close", name, 0) == f"{size} c 0"
+    print(f"# {quick} of 240 changes were looked at within 4 ms")
+    changer.stdin.close(), reader.stdin.close(), changer.wait(), reader.wait()
+print("ok - a reader at the end of a file sees each publication")

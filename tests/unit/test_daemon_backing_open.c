@@ -52,6 +52,33 @@ static void test_modes(void **state) {
   }
 }
 
+/* The bytes that go with the answer to OPEN: all of a small file, or none. */
+static void test_small(void **state) {
+  (void)state;
+  char bytes[FS_OPEN_BYTES_MOST];
+  struct fs_opened held = {.id = 900, .own = 5, .size = 5};
+  make(900, 0600);
+  assert_int_equal(fs_backing_small(&d, &held, bytes), 5);
+  assert_memory_equal(bytes, "bytes", 5);
+  const struct fs_opened none[] = {{.id = 900},
+                                   {.id = 900, .own = 4, .size = 4}, /* it has grown since */
+                                   {.id = 900, .own = 6, .size = 6}, /* it has become shorter */
+                                   {.id = 900, .own = 5, .size = 6},
+                                   {.id = 900, .own = 5, .size = 5, .segments = 1},
+                                   {.id = 901, .own = 5, .size = 5}};
+  for (unsigned i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+    assert_int_equal(fs_backing_small(&d, &none[i], bytes), 0);
+  char name[FS_BACKING_NAME_SIZE];
+  int fd = openat(d.backing_fd, fs_backing_name(900, name), O_WRONLY | O_CLOEXEC);
+  assert_true(fd >= 0);
+  for (unsigned more = 0; more < 2; more++) {
+    held.own = held.size = FS_OPEN_BYTES_MOST + more;
+    assert_int_equal(ftruncate(fd, (off_t)held.own), 0);
+    assert_int_equal(fs_backing_small(&d, &held, bytes), more ? 0 : FS_OPEN_BYTES_MOST);
+  }
+  close(fd);
+}
+
 static void test_refused(void **state) {
   (void)state;
   char name[FS_BACKING_NAME_SIZE], target[FS_BACKING_NAME_SIZE];
@@ -117,6 +144,7 @@ static int teardown(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_modes),
+      cmocka_unit_test(test_small),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_threads),
   };

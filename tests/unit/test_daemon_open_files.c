@@ -5,8 +5,10 @@
  */
 #include "fetch_fixture.h"
 
+#include "daemon/blocks/fetch.h"
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/open_files.h"
+#include "ipc/channel.h"
 
 #define FILE_ID FS_OUTPUT_ID_MAKE(2, 77) /* its home is node 2 */
 
@@ -236,6 +238,37 @@ static void test_queue_of_home_that_owes(void **state) {
   assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
 }
 
+/* The home's answer to OPEN had the bytes: nobody asks for them. */
+static void test_bytes_that_came_with_the_answer(void **state) {
+  (void)state;
+  char bytes[1001] = "given";
+  uint32_t h = hold(1, 1000), whole = hold(2, FS_OUTPUT_BLOCK + 10);
+  fs_fetch_given(d, FS_OUTPUT_KEY(h, 0), bytes, 999);
+  fs_fetch_given(d, FS_OUTPUT_KEY(h, 0), bytes, 1001);
+  fs_fetch_given(d, FS_OUTPUT_KEY(h + 5, 0), bytes, 1000);
+  fs_fetch_given(d, FS_OUTPUT_KEY(whole, 0), bytes, 1000);
+  for (uint64_t key = FS_OUTPUT_KEY(h, 0);; key = FS_OUTPUT_KEY(whole, 0)) {
+    assert_int_equal(fs_cache_find(d->cache, key), -ENOENT);
+    if (key == FS_OUTPUT_KEY(whole, 0)) break;
+  }
+  fs_fetch_given(d, FS_OUTPUT_KEY(h, 0), bytes, 1000);
+  fs_fetch_given(d, FS_OUTPUT_KEY(h, 0), bytes, 1000); /* once is enough */
+  struct fs_req *r = post(0, FS_OUTPUT_KEY(h, 0), 0);
+  turn(0);
+  assert_int_equal(world.sends, 0);
+  assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+  assert_int_equal(d->count.fetched_bytes, 1000);
+  /* The bytes of a block that is on its way do not come twice. */
+  h = hold(3, 1000);
+  r = post(1, FS_OUTPUT_KEY(h, 0), 0);
+  struct fs_wire_req req = asked_of_home(1000, 0);
+  fs_fetch_given(d, FS_OUTPUT_KEY(h, 0), bytes, 1000);
+  assert_int_equal(fs_cache_find(d->cache, FS_OUTPUT_KEY(h, 0)), -ENOENT);
+  reply_output(&req, 1000, NO_BIT, 1000);
+  turn(0);
+  assert_int_equal(r->err | (int)atomic_load(&r->state), FS_REQ_DONE);
+}
+
 static void test_keys_that_are_none(void **state) {
   (void)state;
   uint32_t h = hold(1, 2 * FS_OUTPUT_BLOCK), empty = hold(2, 0);
@@ -278,6 +311,22 @@ static void test_home_hears_of_the_last_release(void **state) {
   answer_release(0);
   hold(3, 5);
   assert_int_equal(releases, 1);
+}
+
+/* A client's word in its ring is as good as its CLOSE; a wrong one is nothing. */
+static void test_given_back_by_a_word(void **state) {
+  (void)state;
+  uint32_t a = hold(1, 1000), b = hold(2, 2000);
+  const uint64_t words[] = {0, UINT32_MAX, FS_OUTPUT_SNAPSHOTS, b + 1, 1ull << 40, FS_OUTPUT_ID, b, b};
+  for (unsigned i = 0; i < FS_ARRAY_LEN(words); i++)
+    assert_true(fs_chan_want(client->channel, FS_WANT_CLOSE | words[i]));
+  (void)fs_prefetch_run(d);
+  assert_false(fs_prefetch_posted(client));
+  assert_int_equal(releases, 0);
+  assert_true(fs_chan_want(client->channel, FS_WANT_CLOSE | a));
+  (void)fs_prefetch_run(d);
+  assert_int_equal(releases, 1);
+  assert_int_equal(fs_open_files_release(d, client, FILE_ID, a), -ENOENT);
 }
 
 /* While a OPEN is under way nothing is said that would undo it. */
@@ -338,8 +387,10 @@ int main(void) {
       HOLD_TEST(test_home_is_silent),
       HOLD_TEST(test_home_owes),
       HOLD_TEST(test_queue_of_home_that_owes),
+      HOLD_TEST(test_bytes_that_came_with_the_answer),
       HOLD_TEST(test_keys_that_are_none),
       HOLD_TEST(test_home_hears_of_the_last_release),
+      HOLD_TEST(test_given_back_by_a_word),
       HOLD_TEST(test_no_release_past_a_hold),
       HOLD_TEST(test_a_client_that_is_gone),
       HOLD_TEST(test_answers_that_are_none),

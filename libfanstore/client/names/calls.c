@@ -136,14 +136,14 @@ static fs_err fs_call_once(const struct fs_names_call *c, const char *name, cons
   return err;
 }
 
-bool fs_names_opened(uint64_t id) {
+bool fs_names_tell(uint64_t word) {
   const struct fs_node *node = fs_names_node();
   const struct fs_link *link = node && !node->offline ? fs_link_get() : NULL;
   struct fs_channel *c = link ? link->channel : NULL;
   if (!c || !fs_node_alive(node) || fs_link_known_dead(link)) return false;
   uint32_t waiting = atomic_load_explicit(&c->prefetch_head, memory_order_relaxed) -
                      atomic_load_explicit(&c->prefetch_tail, memory_order_relaxed);
-  return waiting < FS_PREFETCH_RING / 4 && fs_chan_want(c, id);
+  return waiting < FS_PREFETCH_RING / 4 && fs_chan_want(c, word);
 }
 
 /* Repeats the call in a child that a signal handler forked in the middle of it. The answer is in

@@ -46,6 +46,17 @@ static enum fs_record_answer shared_look_up(uint64_t dir, const char *name, size
   return fs_record_view_find(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len, copy);
 }
 
+uint32_t fs_output_slot(uint64_t dir, const char *name, size_t len) {
+  const struct fs_node *node = fs_names_node();
+  return node == NULL ? 0 : fs_record_view_slot(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), dir, name, len);
+}
+
+bool fs_output_record_at(uint32_t slot, uint64_t id, struct fs_record *r) {
+  const struct fs_node *node = slot == 0 ? NULL : fs_names_node();
+  return node != NULL && fs_record_view_at(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, r) &&
+         r->id == id && r->name_len > 0;
+}
+
 fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r) {
   struct fs_names_call c = {.op = FS_NAMES_LOOKUP, .tail_len = (uint16_t)len, .lookup.dir = dir};
   if (len > FS_RECORD_NAME_MAX) return -ENAMETOOLONG;

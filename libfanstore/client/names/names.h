@@ -25,6 +25,11 @@ uint64_t fs_output_dir_id(uint32_t mount, uint32_t entry);
 bool fs_output_maybe(const struct fs_node *node, uint64_t dir);
 /* Finds the record of a name, which may be a whiteout. Returns 0 with the record, or -ENOENT. */
 fs_err fs_output_find(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
+/* Returns the number of the slot of a name's record in shared memory + 1, or 0. */
+uint32_t fs_output_slot(uint64_t dir, const char *name, size_t len);
+/* Reads the record with this id if that slot has it still. Returns false if it has not, or if the
+   daemon must be asked. Makes no call. */
+bool fs_output_record_at(uint32_t slot, uint64_t id, struct fs_record *r);
 /* Returns what the dataset has of a name in the directory `dir` of a mount, or NULL. */
 const struct fs_entry *fs_names_entry(uint32_t mount, uint32_t dir, const char *name, size_t len);
 /* Looks a name up. Returns 0 with the record, or -ENOENT. */

@@ -84,9 +84,9 @@ void fs_output_copied(int fd, int copy) {
 static bool is_left(int fd, uint64_t dir, uint64_t id, uint32_t mode) {
   uint32_t slot = atomic_load_explicit(&noted[fd].slot, memory_order_relaxed);
   if (atomic_load(&fs_output_maps) > 0) return false; /* a mapping may keep it open */
-  const struct fs_node *node = slot == 0 ? NULL : fs_names_node();
-  return node && !(node->ctl->flags & FS_CTL_REPLICAS) &&
-         fs_record_view_unpublished(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), slot, dir, id) == mode;
+  struct fs_record r;
+  return fs_output_record_at(slot, id, &r) && r.dir == dir && !(r.flags & FS_RECORD_PUBLISHED) && r.mode == mode &&
+         !(fs_names_node()->ctl->flags & FS_CTL_REPLICAS);
 }
 
 static uint64_t changed_at(const struct stat *st) {
@@ -225,7 +225,7 @@ static void tell_open(uint64_t id, bool right) {
   const struct fs_names_call c = {.op = FS_NAMES_SYNC, .flags = FS_SYNC_LOOK, .sync.id = id};
   char body[sizeof(struct fs_forwarded)];
   size_t n;
-  if (!right || !fs_names_opened(id)) (void)fs_names_call(&c, "", "", body, sizeof(body), &n);
+  if (!right || !fs_names_tell(id)) (void)fs_names_call(&c, "", "", body, sizeof(body), &n);
 }
 
 /* If a file was emptied through a descriptor that only reads, the daemon sees no close of it, so it
@@ -274,13 +274,6 @@ static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mo
   return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
 }
 
-static uint32_t new_slot(const struct fs_names_call *c, const struct fs_found *f) {
-  const struct fs_node *node = fs_names_node();
-  return node == NULL ? 0
-                      : fs_record_view_slot(&node->records, fs_clock_ns(CLOCK_MONOTONIC_COARSE), c->create.dir, f->name,
-                                            f->name_len);
-}
-
 fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   char path[PATH_MAX];
   struct stat st;
@@ -303,7 +296,7 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == -EEXIST && r != NULL && r->id == c.create.id)
     err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.create.dir, c.create.id, new_slot(&c, f));
+    note(fd, c.create.dir, c.create.id, fs_output_slot(c.create.dir, f->name, f->name_len));
     return fd;
   }
   fs_sys_close(fd);

@@ -142,18 +142,20 @@ fs_err fs_output_truncate(const struct fs_found *f, int64_t size);
    opened the file for writing. */
 fs_err fs_output_truncate_path(const struct fs_found *f, int64_t size);
 
-/* ---- read.c, write.c: files of other nodes, and of several writers ---- */
+/* ---- opened.c, read.c, write.c: files of other nodes, and of several writers ---- */
 
-/* Opens the file at its home, which then keeps the bytes as long as it is open. */
-fs_err fs_output_open(uint32_t entry);
+/* Opens the file at its home, which then keeps the bytes as long as it is open. `slot` is that of its
+   record in shared memory, or 0 (fs_output_slot). */
+fs_err fs_output_open(uint32_t entry, uint32_t slot);
 /* Publishes what a closed descriptor of the file has written. The last close gives the file back to
    home. */
 void fs_output_closed(struct fs_slot *s);
-/* fstat with home's current answer. */
+/* fstat with home's current answer, or with one of the last 10 ms if nobody has published the file
+   since. */
 fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st);
 /* Opens, in a forked child, the files that it has inherited. */
 void fs_output_forked(void);
-/* Sets the size. Asks home again if the known size is less than `need`. */
+/* Sets the size. Asks home again if the known size is less than `need` and may be out of date. */
 fs_err fs_output_size(uint32_t entry, uint64_t need, uint64_t *size);
 /* Appends n bytes (O_APPEND). Returns how many went there in one piece, and sets *off to where, or
    to FS_APPEND_UNKNOWN. */

@@ -74,7 +74,7 @@ fs_ssize fs_output_write_segment(uint32_t entry, const void *buf, size_t n, uint
    descriptor is another file's by now. Returns `put` or the error. */
 fs_ssize fs_output_ending(uint32_t entry, fs_ssize put);
 
-/* ---- read.c ---- */
+/* ---- opened.c ---- */
 
 /* Home's last answer: the sizes of the whole and of home's backing file, and whether bytes are
    elsewhere. */
@@ -88,6 +88,21 @@ struct fs_output_whole {
    caller asks for the file again: older copies of it and of home's backing file lack the bytes that
    came to a segment since. */
 bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list);
+/* Sets what home has said. Asks again if the process has changed the file, or if the known size is
+   less than `need` and the answer may be out of date. Adds unpublished bytes. */
+fs_err fs_output_whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w);
+/* Asks home what the file is now. */
+fs_err fs_output_refresh(uint32_t entry);
+/* Returns the order of the last question about the file, among all files. */
+uint64_t fs_output_asked(uint32_t entry);
+/* Sets a snapshot that is this process's, and home's answer that belongs to it. */
+fs_err fs_output_snapshot(uint32_t entry, struct fs_opened *h);
+/* Returns false if another thread has given the snapshot back since: bytes that were read by it may
+   be another file's. */
+bool fs_output_still_held(uint32_t entry, uint32_t snapshot);
+
+/* ---- read.c ---- */
+
 /* How to read a backing file of another node, home's own or a segment: in blocks of this size, with
    no read-ahead beyond `end`. If `list` is not 0 and is not the version of the file's extent map,
    the read returns -ESTALE. */

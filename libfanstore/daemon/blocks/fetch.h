@@ -126,6 +126,9 @@ bool fs_fetch_awaited(const struct fs_fetch *f);
 /* Begins to fetch a block ahead. fill: for fill.c, else for a hint. Returns false if it is there, on
    its way, or unavailable. */
 bool fs_fetch_ahead(struct fs_daemon *d, uint64_t key, bool fill);
+/* Takes the bytes of a block that came with another answer. Ignores them if there is no such block
+   with so many bytes, or if it is there or on its way. */
+void fs_fetch_given(struct fs_daemon *d, uint64_t key, const void *bytes, size_t n);
 /* Returns true if the bytes have this checksum, or checksums are not verified. */
 bool fs_fetch_intact(struct fs_daemon *d, const void *bytes, uint32_t len, uint64_t xxh3);
 

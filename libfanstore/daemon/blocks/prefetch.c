@@ -64,6 +64,15 @@ static struct fs_wishes *fs_prefetch_next(struct fs_prefetch_queue *q, uint32_t 
   return NULL;
 }
 
+/* Does what a word that is no key asks for. Returns false if it is a key. */
+static bool fs_prefetch_told(struct fs_daemon *d, struct fs_client *c, uint64_t word) {
+  if (word & FS_WANT_CLOSE)
+    fs_open_files_given_back(d, c, (uint32_t)word);
+  else if (word & FS_OUTPUT_ID)
+    fs_backing_to_write(d, word);
+  return word & (FS_WANT_CLOSE | FS_OUTPUT_ID);
+}
+
 static void fs_prefetch_taken(struct fs_client *c) {
   atomic_store_explicit(&c->channel->prefetch[c->prefetch_tail % FS_PREFETCH_RING], 0, memory_order_relaxed);
   atomic_store_explicit(&c->channel->prefetch_tail, ++c->prefetch_tail, memory_order_release);
@@ -75,11 +84,10 @@ static int fs_prefetch_take(struct fs_daemon *d, uint32_t place, struct fs_clien
   uint64_t word;
   uint32_t n = 0;
   for (; n < FS_PREFETCH_TAKE && (word = fs_prefetch_word(c)) != 0; n++) {
-    if (word & FS_OUTPUT_ID)
-      fs_backing_to_write(d, word);
-    else if (w->count < FS_PREFETCH_QUEUE - q->count)
+    bool told = fs_prefetch_told(d, c, word);
+    if (!told && w->count < FS_PREFETCH_QUEUE - q->count)
       fs_prefetch_push(q, w, word - 1);
-    else
+    else if (!told)
       break;
     fs_prefetch_taken(c);
   }
@@ -90,8 +98,7 @@ static int fs_prefetch_take(struct fs_daemon *d, uint32_t place, struct fs_clien
 void fs_prefetch_gone(struct fs_daemon *d, struct fs_client *c) {
   uint32_t left = atomic_load_explicit(&c->channel->prefetch_head, memory_order_seq_cst) - c->prefetch_tail;
   for (left = FS_MIN(left, FS_PREFETCH_RING); left > 0; left--) {
-    uint64_t word = fs_prefetch_word(c);
-    if (word & FS_OUTPUT_ID) fs_backing_to_write(d, word);
+    (void)fs_prefetch_told(d, c, fs_prefetch_word(c));
     fs_prefetch_taken(c);
   }
 }

@@ -325,10 +325,16 @@ static fs_err fs_backing_open_by(struct fs_daemon *d, uint32_t from, uint64_t id
 
 static void fs_home_open(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,
                          const struct fs_names_call *c) {
-  struct fs_opened held;
+  struct {
+    struct fs_opened held;
+    char bytes[FS_OPEN_BYTES_MOST];
+  } answer;
   (void)f;
-  fs_err err = fs_backing_open_by(d, a.from, c->open.id, &held);
-  fs_ns_answer(d->ns, a, err, &held, err == 0 ? sizeof(held) : 0);
+  fs_err err = fs_backing_open_by(d, a.from, c->open.id, &answer.held);
+  size_t n = err == 0 ? sizeof(answer.held) : 0;
+  if (err == 0 && (c->flags & FS_OPEN_BYTES) && a.from != d->net->rank)
+    n += fs_backing_small(d, &answer.held, answer.bytes);
+  fs_ns_answer(d->ns, a, err, &answer, n);
 }
 
 static void fs_home_close(struct fs_daemon *d, struct fs_asked a, struct fs_backing_file *f,

@@ -159,6 +159,9 @@ void fs_backing_drop_timers(struct fs_daemon *d);
 /* Opens a backing file, even if its mode forbids it; follows no symlink and does not wait (see
    FS_BACKING_READ). */
 fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags);
+/* Reads the whole file if it is small, has no segments and is in memory. Returns its size, or 0. Does
+   not wait. */
+size_t fs_backing_small(const struct fs_daemon *d, const struct fs_opened *held, char bytes[FS_OPEN_BYTES_MOST]);
 /* Returns 1 if somebody has the backing file open for writing: the kernel then refuses a read lease.
    Returns 0 if nobody has or there is no such file, and -1 if that cannot be told: the file system
    has no leases, or the daemon may not read the file. */

@@ -6,8 +6,11 @@
  * it opens the file. Called by the MPI thread and the I/O pool's threads.
  */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/outputs/backing.h"
@@ -55,4 +58,19 @@ fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags) {
   fd = open_changed(file, flags);
   pthread_mutex_unlock(&changing);
   return fd;
+}
+
+/* The MPI thread calls this, so it takes only what the page cache has. tmpfs has everything in memory,
+   and before Linux 6.6 knows no RWF_NOWAIT. */
+size_t fs_backing_small(const struct fs_daemon *d, const struct fs_opened *held, char bytes[FS_OPEN_BYTES_MOST]) {
+  char name[FS_BACKING_NAME_SIZE];
+  struct iovec v = {.iov_base = bytes, .iov_len = FS_OPEN_BYTES_MOST};
+  struct statfs fs;
+  if (held->own == 0 || held->own > FS_OPEN_BYTES_MOST || held->own != held->size || held->segments != 0) return 0;
+  FS_AUTO_CLOSE int fd = openat(d->backing_fd, fs_backing_name(held->id, name), FS_BACKING_READ);
+  if (fd < 0) return 0;
+  ssize_t n = preadv2(fd, &v, 1, 0, RWF_NOWAIT);
+  if (n < 0 && errno == EOPNOTSUPP && fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC)
+    n = pread(fd, bytes, FS_OPEN_BYTES_MOST, 0);
+  return n == (ssize_t)held->own ? (size_t)n : 0;
 }

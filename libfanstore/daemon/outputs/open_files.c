@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/blocks/fetch.h"
 #include "daemon/metadata/ns.h"
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/client_calls.h"
@@ -181,6 +182,11 @@ fs_err fs_open_files_release(struct fs_daemon *d, struct fs_client *c, uint64_t 
   return 0;
 }
 
+void fs_open_files_given_back(struct fs_daemon *d, struct fs_client *c, uint32_t snapshot) {
+  const struct fs_snapshot *h = fs_open_files_find(d, snapshot);
+  if (h) (void)fs_open_files_release(d, c, h->id, snapshot);
+}
+
 void fs_open_files_forget(struct fs_daemon *d, struct fs_client *c) {
   for (uint32_t i = 0; c->holds && i < FS_CLIENT_CHAINS; i++) {
     while (c->holds->chain[i]) fs_client_drop(d, c, c->holds->chain[i]);
@@ -201,8 +207,10 @@ static void fs_open_files_opened(void *ctx, fs_err err, const void *body, size_t
   const struct fs_client_call *call = ctx;
   struct fs_opened held = {0};
   bool silent = err == -EHOSTDOWN || err == -ETIMEDOUT; /* the body names the home */
-  if (err == 0 && n == sizeof(held)) memcpy(&held, body, n);
+  if (err == 0 && n >= sizeof(held)) memcpy(&held, body, sizeof(held));
   err = fs_open_files_answered(call->d, call->client, call->id, err, &held);
+  if (err == 0 && call->client && n > sizeof(held))
+    fs_fetch_given(call->d, FS_OUTPUT_KEY(held.snapshot, 0), (const char *)body + sizeof(held), n - sizeof(held));
   if (silent)
     fs_client_call_done(ctx, err, body, n);
   else

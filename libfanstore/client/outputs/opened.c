@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a process knows of the output files of other nodes that it has open (outputs.h, segment.h). It
+ * asks home for a snapshot of its own (OPEN), which stands for the contents until the process gives
+ * it back. So bytes that it reads while the snapshot is its own are of that file. A forked child,
+ * and a program that inherits the descriptor, ask anew.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/data_priv.h"
+#include "client/outputs/segment.h"
+#include "util/util.h"
+
+#define FS_TURN_TRIES 100000u
+#define FS_SNAPSHOTS 1000u
+/* An answer is used so long if the file was not published since. A program that opens a file, reads
+   it and looks for its end needs one. */
+#define FS_FRESH_NS 10000000ull
+#define FS_OPENED_WORDS (sizeof(struct fs_opened) / sizeof(uint64_t))
+static_assert(sizeof(struct fs_opened) % sizeof(uint64_t) == 0, "an answer is words");
+
+struct output_opened {                      /* beside a number; zeros in a forked child */
+  _Atomic uint32_t snapshot;                /* 0: none */
+  _Atomic uint32_t opens;                   /* this process's opens without a close, as far as it knows */
+  _Atomic uint32_t turn;                    /* odd: the next fields are being written */
+  _Atomic uint32_t slot;                    /* of the file's record in shared memory; 0: not known */
+  _Atomic uint64_t answer[FS_OPENED_WORDS]; /* home's last one, a struct fs_opened */
+  _Atomic uint64_t asked;                   /* order of that question; its segments are no older */
+  _Atomic uint64_t at;                      /* when home answered, by the coarse clock */
+  _Atomic uint64_t version;                 /* of the published record before home was asked; 0: not known */
+  _Atomic uint32_t stale;                   /* this process has changed the file since then */
+  struct fs_output_writing writing;
+};
+
+static struct output_opened *held_of(uint32_t entry) {
+  static void *_Atomic table;
+  void *held = atomic_load_explicit(&table, memory_order_acquire);
+  if (FS_UNLIKELY(held == NULL)) {
+    void *mine = fs_mem_map_wiped(FS_OUTPUT_NODES * sizeof(struct output_opened));
+    if (mine == NULL) return NULL;
+    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUTPUT_NODES * sizeof(struct output_opened));
+  }
+  return fs_output_node(entry) == NULL ? NULL : (struct output_opened *)held + (entry - FS_OUTPUT_FIRST);
+}
+
+uint64_t fs_output_id(uint32_t entry) {
+  return atomic_load_explicit(&fs_output_node(entry)->id, memory_order_relaxed);
+}
+
+struct fs_output_writing *fs_output_writing(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  return held == NULL ? NULL : &held->writing;
+}
+
+static fs_err hold(uint32_t entry, struct fs_opened *h) {
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_OPEN, .flags = FS_OPEN_BYTES, .open.id = fs_output_id(entry)};
+  fs_err err = fs_names_call(&c, "", "", h, sizeof(*h), &got);
+  if (err != 0) return err;
+  return got != sizeof(*h) || h->size > INT64_MAX || h->own > h->size || h->snapshot == 0 ||
+                 h->snapshot >= FS_OUTPUT_SNAPSHOTS
+             ? -EIO
+             : 0;
+}
+
+/* Ends one OPEN that gave this snapshot. Nobody waits for that. */
+static void give_back(uint32_t entry, uint32_t snapshot) {
+  char body[8];
+  size_t got;
+  struct fs_names_call c = {.op = FS_NAMES_CLOSE, .close = {.id = fs_output_id(entry), .snapshot = snapshot}};
+  if (snapshot != 0 && !fs_names_tell(FS_WANT_CLOSE | snapshot))
+    (void)fs_names_call(&c, "", "", body, sizeof(body), &got);
+}
+
+/* Begins to write the fields. False: a signal handler of the writing thread, which goes without. */
+static bool turn_begin(struct output_opened *held) {
+  for (unsigned i = 0; i < FS_TURN_TRIES; i++) {
+    uint32_t turn = atomic_load(&held->turn) & ~1u;
+    if (atomic_compare_exchange_strong(&held->turn, &turn, turn + 1)) return true;
+    FS_SYS0(SYS_sched_yield);
+  }
+  return false;
+}
+
+static void turn_end(struct output_opened *held, bool begun) {
+  if (begun) atomic_fetch_add(&held->turn, 1);
+}
+
+/* Returns whether nothing has changed since. */
+static bool turn_is(const struct output_opened *held, uint32_t turn) {
+  if (turn % 2 == 0 && atomic_load(&held->turn) == turn) return true;
+  if (turn % 2 != 0) FS_SYS0(SYS_sched_yield);
+  return false;
+}
+
+static _Atomic uint64_t asked_last;
+
+static uint64_t asked_now(void) {
+  return atomic_fetch_add(&asked_last, 1) + 1;
+}
+
+static void answer_put(struct output_opened *held, const struct fs_opened *h) {
+  uint64_t word[FS_OPENED_WORDS];
+  memcpy(word, h, sizeof(word));
+  for (unsigned i = 0; i < FS_OPENED_WORDS; i++) atomic_store(&held->answer[i], word[i]);
+}
+
+/* Takes home's last answer. If another thread writes it all the time, takes any. */
+static void answer_take(const struct output_opened *held, struct fs_opened *h) {
+  uint64_t word[FS_OPENED_WORDS];
+  for (unsigned tries = 0; tries < FS_TURN_TRIES; tries++) {
+    uint32_t turn = atomic_load(&held->turn);
+    for (unsigned i = 0; i < FS_OPENED_WORDS; i++) word[i] = atomic_load(&held->answer[i]);
+    if (turn_is(held, turn)) break;
+  }
+  memcpy(h, word, sizeof(word));
+}
+
+/* Returns the version of the file's record if that is in shared memory and says what the file was at
+   its last publication, else 0. */
+static uint64_t published(uint32_t entry, const struct output_opened *held) {
+  struct fs_record r;
+  if (!fs_output_record_at(atomic_load(&held->slot), fs_output_id(entry), &r)) return 0;
+  return (r.flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED ? r.version : 0;
+}
+
+/* Returns whether home's last answer is new, and the file was not published since. */
+static bool is_fresh(uint32_t entry, const struct output_opened *held) {
+  uint64_t version = atomic_load(&held->version);
+  return version != 0 && atomic_load(&held->stale) == 0 && atomic_load(&held->snapshot) != 0 &&
+         fs_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&held->at) < FS_FRESH_NS &&
+         published(entry, held) == version;
+}
+
+/* Asks home once. Sets *old to the snapshot that is to be given back, or 0. */
+static fs_err refresh_once(uint32_t entry, struct output_opened *held, uint32_t *old) {
+  struct fs_opened h;
+  uint64_t now = asked_now(), version = published(entry, held);
+  fs_err err = hold(entry, &h);
+  *old = err == 0 ? h.snapshot : 0;
+  if (err != 0) return err;
+  bool begun = turn_begin(held);
+  if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < now) {
+    atomic_store(&held->version, version);
+    atomic_store(&held->asked, now);
+    atomic_store(&held->at, fs_clock_ns(CLOCK_MONOTONIC_COARSE));
+    answer_put(held, &h);
+    *old = atomic_exchange(&held->snapshot, h.snapshot);
+  }
+  turn_end(held, begun);
+  return 0;
+}
+
+/* The answer's snapshot becomes this process's, unless another thread has asked later. A child that
+   a signal handler forked in the middle of this asks for itself: its parent may give its own
+   snapshot back at any time. */
+fs_err fs_output_refresh(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (;;) {
+    uint32_t old;
+    int32_t process = fs_self_process();
+    fs_err err = refresh_once(entry, held, &old);
+    if (FS_UNLIKELY(fs_self_process() != process)) continue;
+    give_back(entry, old);
+    return err;
+  }
+}
+
+uint64_t fs_output_asked(uint32_t entry) {
+  const struct output_opened *held = held_of(entry);
+  return held == NULL ? UINT64_MAX : atomic_load(&held->asked);
+}
+
+/* Counts one open less and returns how many there were. */
+static uint32_t not_open(struct output_opened *held) {
+  uint32_t opens = atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens - 1)) {
+  }
+  return opens;
+}
+
+fs_err fs_output_open(uint32_t entry, uint32_t slot) {
+  struct output_opened *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
+  atomic_store(&held->slot, slot);
+  fs_err err = fs_output_refresh(entry);
+  if (err != 0) fs_output_unpin(entry, true); /* another thread's close may have left the end to this one */
+  return err;
+}
+
+void fs_output_closed(struct fs_slot *s) {
+  uint32_t entry = s->entry;
+  struct output_opened *held = held_of(entry);
+  if (held == NULL) return;
+  if ((atomic_load_explicit(&s->flags, memory_order_relaxed) & O_ACCMODE) != O_RDONLY)
+    (void)fs_output_flush(entry, false);
+  fs_output_lock_closed(s);
+  if (not_open(held) != 1) return; /* 0: an inherited file, of which nobody knows the last close */
+  if (atomic_load(&s->shared))
+    fs_output_keep(s);
+  else
+    fs_output_forget(entry);
+  fs_output_forget_segments(entry);
+  fs_output_writer_end(entry);
+}
+
+bool fs_output_pin(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  uint32_t opens = held == NULL ? 0 : atomic_load(&held->opens);
+  while (opens > 0 && !atomic_compare_exchange_weak(&held->opens, &opens, opens + 1)) {
+  }
+  return opens > 0;
+}
+
+void fs_output_unpin(uint32_t entry, bool pinned) {
+  if (!pinned || not_open(held_of(entry)) != 1 || fs_vfork_depth > 0) return;
+  fs_output_forget(entry);
+  fs_output_forget_segments(entry);
+  fs_output_writer_end(entry);
+}
+
+uint32_t fs_output_opens(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  return held == NULL ? 0 : atomic_load(&held->opens);
+}
+
+void fs_output_forget(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  if (held != NULL) give_back(entry, atomic_exchange(&held->snapshot, 0));
+}
+
+bool fs_output_is_open(uint32_t entry) {
+  const struct output_opened *held = held_of(entry);
+  return held != NULL && atomic_load(&held->snapshot) != 0;
+}
+
+void fs_output_close(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  if (held == NULL) return;
+  bool begun = turn_begin(held);
+  uint32_t old = atomic_load(&held->opens) == 0 ? atomic_exchange(&held->snapshot, 0) : 0;
+  turn_end(held, begun);
+  give_back(entry, old);
+}
+
+void fs_output_changed(uint32_t entry) {
+  struct output_opened *held = held_of(entry);
+  if (held != NULL) atomic_store(&held->stale, 1);
+}
+
+void fs_output_copied_slot(const struct fs_slot *s) {
+  struct output_opened *held = held_of(s->entry);
+  if (held != NULL && atomic_load(&held->opens) > 0) atomic_fetch_add(&held->opens, 1);
+}
+
+static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
+  struct output_opened *held = held_of(entry);
+  struct fs_opened h;
+  int32_t process = fs_self_process();
+  if (held == NULL) return -EUCLEAN;
+  bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
+  bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0;
+  fs_err err = stale || !known ? fs_output_refresh(entry) : 0;
+  answer_take(held, &h);
+  w->size = h.size;
+  w->own = h.own;
+  w->list = h.list;
+  w->segments = h.segments != 0;
+  return err == 0 && FS_UNLIKELY(fs_self_process() != process) ? known_whole(entry, w) : err; /* wiped by a fork */
+}
+
+bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list) {
+  struct output_opened *held = held_of(entry);
+  if (w->list == list) return true;
+  if (held == NULL || !w->any) return false;
+  atomic_store(&held->asked, asked_now());
+  w->list = list;
+  return true;
+}
+
+fs_err fs_output_whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w) {
+  fs_err err = known_whole(entry, w);
+  if (err == 0 && need > w->size && !is_fresh(entry, held_of(entry))) {
+    err = fs_output_refresh(entry);
+    if (err == 0) err = known_whole(entry, w);
+  }
+  uint64_t end = err == 0 ? fs_output_written_end(entry) : 0;
+  w->segments = w->segments || end > 0;
+  w->size = FS_MAX(w->size, end);
+  return err;
+}
+
+fs_err fs_output_size(uint32_t entry, uint64_t need, uint64_t *size) {
+  struct fs_output_whole w = {0};
+  fs_err err = fs_output_whole_for(entry, need, &w);
+  if (err == 0) *size = w.size;
+  return err;
+}
+
+fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
+  struct output_opened *held = held_of(entry);
+  struct fs_opened h;
+  fs_err err = held == NULL ? -EUCLEAN : is_fresh(entry, held) ? 0 : fs_output_refresh(entry);
+  if (err != 0) return err;
+  answer_take(held, &h);
+  bool pinned = fs_output_pin(entry);
+  uint64_t end = fs_output_written_end(entry);
+  fs_output_unpin(entry, pinned);
+  struct fs_record r = {.id = fs_output_id(entry),
+                        .mode = S_IFREG | (h.mode & 07777),
+                        .size = FS_MAX(h.size, end),
+                        .mtime = h.mtime,
+                        .mtime_ns = h.mtime_ns,
+                        .ctime = h.ctime,
+                        .ctime_ns = h.ctime_ns};
+  fs_output_record_stat(mount, &r, st);
+  if (h.nameless != 0) st->st_nlink = 0;
+  return 0;
+}
+
+bool fs_output_still_held(uint32_t entry, uint32_t snapshot) {
+  const struct output_opened *held = held_of(entry);
+  return held != NULL && atomic_load_explicit(&held->snapshot, memory_order_seq_cst) == snapshot;
+}
+
+fs_err fs_output_snapshot(uint32_t entry, struct fs_opened *h) {
+  const struct output_opened *held = held_of(entry);
+  if (held == NULL) return -EUCLEAN;
+  for (unsigned tries = 0; tries < FS_SNAPSHOTS; tries++) {
+    uint32_t turn = atomic_load(&held->turn);
+    answer_take(held, h);
+    h->snapshot = atomic_load(&held->snapshot);
+    if (h->snapshot != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
+    fs_err err = h->snapshot == 0 ? fs_output_refresh(entry) : 0;
+    if (err != 0) return err;
+  }
+  return -EIO;
+}
