@@ -15,35 +15,6 @@
 
 #define FS_SEND_NS (10 * FS_NS_PER_S)
 
-/* Keeps ssh's line about a host that it cannot reach. mpirun's many lines after that say less. */
-static void on_shell(struct fs_launch *l, const char *line) {
-  size_t n = strlen(l->shell);
-  bool refused = strchr(line, '@') && strstr(line, ": Permission denied");
-  if (!l->starting || (strncmp(line, "ssh: ", 5) != 0 && !refused) || strstr(l->shell, line)) return;
-  if (n + strlen(line) + 3 < sizeof(l->shell))
-    snprintf(l->shell + n, sizeof(l->shell) - n, "%s%s", n ? "; " : "", line);
-}
-
-/* Returns true for a line that Open MPI 4.1 prints at the end of each job whose daemons end by
-   themselves. */
-static bool is_harmless(const struct fs_launch *l, const char *line) {
-  return l->stopping && !l->starting && strstr(line, "PMIX ERROR: BAD-PARAM in file ") &&
-         strstr(line, "/pmix_event_notification.c at line ");
-}
-
-void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
-  char *slot = l->noise[l->noises % FS_ARRAY_LEN(l->noise)];
-  while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == ' ')) n--;
-  fs_printable(line, n, slot, sizeof(l->noise[0]));
-  if (l->opt.verbose && slot[0] && !is_harmless(l, slot)) {
-    fs_bar(NULL);
-    fprintf(stderr, "%s\n", slot);
-  }
-  fs_start_noise(l, slot);
-  on_shell(l, slot);
-  if (slot[0] && strspn(slot, "- ") != strlen(slot)) l->noises++;
-}
-
 /* Handles `hello` and `begun`. */
 static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   const char *host = fs_control_get(c, "host");

@@ -64,19 +64,6 @@ int fs_daemons_start(struct fs_launch *l) {
   return 0;
 }
 
-/* Returns the most useful line of what mpirun and the programs below it printed. */
-static const char *telling_noise(const struct fs_launch *l) {
-  static const char *const words[] = {"srun: error", "step creation", "ssh:",      "resolve", "refused",
-                                      "denied",      "timed out",     "not found", "rror"};
-  unsigned room = FS_ARRAY_LEN(l->noise), n = FS_MIN(l->noises, room), first = l->noises - n;
-  for (size_t k = 0; k < FS_ARRAY_LEN(words); k++)
-    for (unsigned i = 0; i < n; i++) {
-      const char *line = l->noise[(first + i) % room];
-      if (strstr(line, words[k])) return line;
-    }
-  return n > 0 ? l->noise[first % room] : NULL;
-}
-
 static bool all_are(const struct fs_launch *l, size_t offset) {
   for (uint32_t i = 0; i < l->nodes; i++)
     if (!*((const bool *)((const char *)&l->node[i] + offset))) return false;
@@ -100,8 +87,8 @@ static void silent_nodes(const struct fs_launch *l, char *out, size_t size) {
 }
 
 void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
-  char silent[256];
-  const char *noise = l->shell[0] ? l->shell : telling_noise(l);
+  char silent[256], block[400];
+  const char *noise = fs_noise_telling(l, block, sizeof(block));
   uint32_t answered = 0;
   for (uint32_t i = 0; i < l->nodes; i++) answered += l->node[i].hello;
   if (l->fail[0]) {

@@ -94,6 +94,11 @@ struct fs_launch_lines {
   bool skip; /* skipping a line that is too long */
 };
 
+struct fs_launch_noise {
+  char text[256];
+  unsigned block; /* odd: it is in a block between two lines of dashes */
+};
+
 /* What COMMAND wrote below the mounts. */
 struct fs_launch_outputs {
   uint64_t files, bytes, failed, lost, staged, dirs, links;
@@ -137,7 +142,8 @@ struct fs_launch {
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   char python[PATH_MAX];     /* modules for PYTHONPATH; empty without --prefetch torch */
   bool ucx;
-  bool mpirun_named; /* named by FANSTORE_MPIRUN */
+  bool mpirun_named;        /* named by FANSTORE_MPIRUN */
+  const struct fs_mpi *mpi; /* how this mpirun spells its options */
 
   char job[128], run[PATH_MAX];
   int run_lock, signal_fd, guard_fd;
@@ -163,10 +169,10 @@ struct fs_launch {
   uint64_t source_inode;                          /* which has this inode */
   char in_dataset[256], in_odd[256], in_why[128]; /* examples of names that --stage-in left out */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
-  char fail[800];      /* the reason that the first failing daemon gave */
-  char shell[400];     /* what remote shells said about hosts that they cannot reach */
-  char noise[24][256]; /* the last lines of mpirun's stderr */
-  unsigned noises;
+  char fail[800];                   /* the reason that the first failing daemon gave */
+  char shell[400];                  /* what remote shells said about hosts that they cannot reach */
+  struct fs_launch_noise noise[24]; /* the last lines of mpirun's stderr (noise.c), */
+  unsigned noises, noise_block;     /* of so many; lines of dashes so far */
   char *warning[FS_LAUNCH_WARNINGS];
   unsigned warnings;
 };
@@ -220,12 +226,35 @@ int fs_guard_start(struct fs_launch *l);
 void fs_guard_watch(struct fs_launch *l, pid_t pid);
 void fs_guard_dismiss(struct fs_launch *l);
 
+/* mpi.c: how a version of Open MPI spells what fs-launch asks of mpirun. Each text is words, to which
+   mpirun.c adds a value where there is one. */
+#define FS_MPI_NAMES 3
+struct fs_mpi {
+  unsigned major;
+  const char *place, *here;              /* on which hosts; on this one only */
+  const char *recovery;                  /* one daemon's death does not end the others */
+  const char *attached;                  /* remote daemons keep their stderr */
+  const char *signals;                   /* to pass on */
+  const char *kill_timeout;              /* in seconds, after the last process's end */
+  const char *session;                   /* directory for mpirun's files on this host, */
+  bool session_all;                      /* or on all hosts, so that it can only be given on this one */
+  const char *agent, *agent_args;        /* remote shell, its arguments */
+  const char *step;                      /* arguments of srun */
+  const char *session_set[FS_MPI_NAMES]; /* variables by which the user may have set the same */
+  const char *agent_set[FS_MPI_NAMES], *agent_args_set[FS_MPI_NAMES], *step_set;
+};
+/* Asks mpirun for its version. Returns 0, or the exit status after a message. */
+int fs_mpi_find(struct fs_launch *l);
+/* Returns the value of the first of these variables that is set, or NULL. */
+const char *fs_mpi_set(const char *const names[FS_MPI_NAMES]);
+
 /* mpirun.c: command lines of mpirun, as NULL-terminated arrays; fs_words_free frees them. */
 struct fs_words {
   char **word;
   size_t n, room;
 };
 void fs_words_add(struct fs_words *w, const char *format, ...) FS_PRINTF(2, 3);
+void fs_words_all(struct fs_words *w, const char *text); /* adds each word of the text */
 void fs_words_free(struct fs_words *w);
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w);
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w);
@@ -274,7 +303,10 @@ void fs_start_noise(struct fs_launch *l, const char *line);
 void fs_control_line_in(struct fs_launch *l, const char *line, size_t n);
 int fs_control_send(struct fs_launch *l, const struct fs_control_line *line);
 int fs_control_send_placement(struct fs_launch *l);
+/* noise.c. fs_noise_line keeps a line of mpirun's stderr. fs_noise_telling returns the one that tells
+   most, which may be in `out`, or NULL. */
 void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
+const char *fs_noise_telling(const struct fs_launch *l, char *out, size_t size);
 
 /* command.c */
 int fs_command_run(struct fs_launch *l);                /* returns COMMAND's exit status, or that of

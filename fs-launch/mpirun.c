@@ -39,7 +39,7 @@ void fs_words_free(struct fs_words *w) {
   *w = (struct fs_words){0};
 }
 
-static void add_all(struct fs_words *w, const char *text) {
+void fs_words_all(struct fs_words *w, const char *text) {
   for (size_t n; *text != '\0'; text += n) {
     text += strspn(text, " \t\n");
     n = strcspn(text, " \t\n");
@@ -50,45 +50,62 @@ static void add_all(struct fs_words *w, const char *text) {
 /* Adds the user's own words after ours: mpirun takes the last of a repeated parameter. */
 static void add_user(struct fs_words *w) {
   const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
-  if (mine) add_all(w, mine);
+  if (mine) fs_words_all(w, mine);
 }
 
 /* Makes ssh neither ask nor wait without limit, unless the user chose another agent or other
-   arguments. The daemons' shells, by any agent, may fail once all daemons serve (rsh.c). */
+   arguments. What the user chose by a variable is given as an option: Open MPI 5 does not know the
+   names of Open MPI 4. The daemons' shells, by any agent, may fail once all daemons serve (rsh.c). */
 static void add_shell(const struct fs_launch *l, struct fs_words *w, bool daemons) {
-  const char *mine = getenv("FANSTORE_MPIRUN_ARGS"), *agent = getenv("OMPI_MCA_plm_rsh_agent");
-  if (mine && strstr(mine, "rsh_a")) return;
-  if (!agent) agent = getenv("OMPI_MCA_orte_rsh_agent");
-  bool ours = !agent && !getenv("OMPI_MCA_plm_rsh_args");
-  if (!(daemons && fs_rsh_agent(l, agent ? agent : "ssh", w)) && ours) add_all(w, "--mca plm_rsh_agent ssh");
-  if (!ours) return;
-  add_all(w, "--mca plm_rsh_args");
-  fs_words_add(w, "-x -o BatchMode=yes -o ConnectTimeout=15");
+  const char *mine = getenv("FANSTORE_MPIRUN_ARGS");
+  const char *agent = fs_mpi_set(l->mpi->agent_set), *args = fs_mpi_set(l->mpi->agent_args_set);
+  if (mine && (strstr(mine, "rsh_a") || strstr(mine, "ssh_a"))) return;
+  if (!agent && !args) args = "-x -o BatchMode=yes -o ConnectTimeout=15";
+  if (!agent) agent = "ssh";
+  if (!daemons || !fs_rsh_agent(l, agent, w)) {
+    fs_words_all(w, l->mpi->agent);
+    fs_words_add(w, "%s", agent);
+  }
+  if (!args) return;
+  fs_words_all(w, l->mpi->agent_args);
+  fs_words_add(w, "%s", args);
 }
 
-/* Puts mpirun's own files in the run directory. On other hosts they stay in their usual place,
-   because one path is for all hosts. */
+/* Puts mpirun's own files on this host in the run directory. On other hosts they stay in their usual
+   place. */
 static void add_session(const struct fs_launch *l, struct fs_words *w) {
-  if (l->run[0] == '\0' || l->where != FS_WHERE_HERE) return;
-  if (getenv("OMPI_MCA_orte_tmpdir_base") || getenv("OMPI_MCA_orte_local_tmpdir_base")) return;
-  add_all(w, "--mca orte_tmpdir_base");
+  bool here = l->where == FS_WHERE_HERE || !l->mpi->session_all;
+  if (l->run[0] == '\0' || !here || fs_mpi_set(l->mpi->session_set)) return;
+  fs_words_all(w, l->mpi->session);
   fs_words_add(w, "%s", l->run);
 }
 
 /* Sets the step's memory. Otherwise the step of mpirun's srun requests the job's memory, which
    another step may have. */
-static void add_step(struct fs_words *w) {
-  const char *mine = getenv("OMPI_MCA_plm_slurm_args");
-  add_all(w, "--mca plm_slurm_args");
+static void add_step(const struct fs_launch *l, struct fs_words *w) {
+  const char *mine = getenv(l->mpi->step_set);
+  fs_words_all(w, l->mpi->step);
   fs_words_add(w, "%s%s--mem=0", mine ? mine : "", mine ? " " : "");
 }
 
 static void add_basics(const struct fs_launch *l, struct fs_words *w, bool daemons) {
   if (geteuid() == 0) fs_words_add(w, "--allow-run-as-root");
   add_session(l, w);
-  if (l->where == FS_WHERE_HERE) add_all(w, "--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm");
+  if (l->where == FS_WHERE_HERE) fs_words_all(w, l->mpi->here);
   if (l->where == FS_WHERE_HOSTS) add_shell(l, w, daemons);
-  if (l->where == FS_WHERE_SLURM) add_step(w);
+  if (l->where == FS_WHERE_SLURM) add_step(l, w);
+}
+
+static void add_count(const struct fs_launch *l, uint32_t n, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpirun);
+  fs_words_all(w, l->mpi->place);
+  fs_words_add(w, "-np");
+  fs_words_add(w, "%u", n);
+}
+
+static void add_signals(const struct fs_launch *l, const char *signals, struct fs_words *w) {
+  fs_words_all(w, l->mpi->signals);
+  fs_words_add(w, "%s", signals);
 }
 
 static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemons) {
@@ -101,10 +118,10 @@ static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemon
 /* Adds UCX's parameters. On one host UCX uses only TCP over loopback. Across hosts UCX chooses, or
    follows the UCX_ variables. */
 static void add_ucx(const struct fs_launch *l, struct fs_words *w) {
-  add_all(w,
-          "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca btl self"); /* no segments in /dev/shm */
+  fs_words_all(
+      w, "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca btl self"); /* no segments in /dev/shm */
   if (l->where == FS_WHERE_HERE) {
-    add_all(w, "-x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo");
+    fs_words_all(w, "-x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo");
     return;
   }
   for (char **e = environ; *e; e++)
@@ -119,8 +136,8 @@ static void add_transport(const struct fs_launch *l, struct fs_words *w) {
     add_ucx(l, w);
     return;
   }
-  add_all(w, "--mca pml ob1 --mca btl self,tcp --mca mpi_event_tick_rate 1");
-  if (l->where == FS_WHERE_HERE) add_all(w, "--mca btl_tcp_if_include lo");
+  fs_words_all(w, "--mca pml ob1 --mca btl self,tcp --mca mpi_event_tick_rate 1");
+  if (l->where == FS_WHERE_HERE) fs_words_all(w, "--mca btl_tcp_if_include lo");
 }
 
 static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
@@ -133,7 +150,7 @@ static void add_datasets(const struct fs_launch *l, struct fs_words *w) {
 }
 
 static void add_node_local(const struct fs_launch *l, struct fs_words *w) {
-  if (!l->opt.node_local_given) add_all(w, "--node-local lock.mdb --node-local *.mdb-lock");
+  if (!l->opt.node_local_given) fs_words_all(w, "--node-local lock.mdb --node-local *.mdb-lock");
   for (unsigned i = 0; i < l->opt.node_locals; i++) {
     fs_words_add(w, "--node-local");
     fs_words_add(w, "%s", l->opt.node_local[i]);
@@ -141,16 +158,16 @@ static void add_node_local(const struct fs_launch *l, struct fs_words *w) {
 }
 
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
-  fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe --enable-recovery");
-  fs_words_add(w, "--mca");
-  fs_words_add(w, "ess_base_forward_signals");
-  fs_words_add(w, "%d,%d", FS_SIGNAL_FINISH, FS_SIGNAL_STOP);
+  char signals[32];
+  snprintf(signals, sizeof(signals), "%d,%d", FS_SIGNAL_FINISH, FS_SIGNAL_STOP);
+  add_count(l, l->nodes, w);
+  fs_words_all(w, l->mpi->recovery);
+  add_signals(l, signals, w);
   /* Without this mpirun waits two seconds after the last daemon's end. */
-  add_all(w, "--mca odls_base_sigkill_timeout 0 -np");
-  fs_words_add(w, "%u", l->nodes);
+  fs_words_all(w, l->mpi->kill_timeout);
+  fs_words_add(w, "0");
   add_where(l, w, true);
-  if (l->where == FS_WHERE_SLURM) add_all(w, "--mca orte_leave_session_attached 1"); /* else srun has no stderr */
+  if (l->where == FS_WHERE_SLURM) fs_words_all(w, l->mpi->attached); /* else srun has no stderr */
   add_transport(l, w);
   add_user(w);
   fs_words_add(w, "%s", l->fanstored);
@@ -205,34 +222,27 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "%s", l->opt.local_io);
   }
   add_node_local(l, w);
-  if (l->opt.output_replicas > 0) add_all(w, "--output-replicas 1");
+  if (l->opt.output_replicas > 0) fs_words_all(w, "--output-replicas 1");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
 
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w) {
   char carriers[64];
   fs_carriers_text(carriers, sizeof(carriers));
-  fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe --mca ess_base_forward_signals");
-  fs_words_add(w, "%s", carriers);
-  add_all(w, "-np");
-  fs_words_add(w, "%llu", (unsigned long long)(l->opt.np > 0 ? l->opt.np : 1));
+  add_count(l, (uint32_t)(l->opt.np > 0 ? l->opt.np : 1), w);
+  add_signals(l, carriers, w);
   add_where(l, w, false);
   add_user(w);
 }
 
 void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w) {
-  fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
-  fs_words_add(w, "%u", l->nodes);
+  add_count(l, l->nodes, w);
   add_where(l, w, false);
   add_user(w);
 }
 
 void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w) {
-  fs_words_add(w, "%s", l->mpirun);
-  add_all(w, "--bind-to none --map-by node --oversubscribe -np");
-  fs_words_add(w, "%u", n);
+  add_count(l, n, w);
   add_basics(l, w, false);
   fs_words_add(w, "--host");
   fs_words_add(w, "%s", hosts);
@@ -248,12 +258,14 @@ static bool of_outer_job(const char *e, bool inside) {
   static const char *const set_by_mpirun[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_initial_",
                                               "OMPI_MCA_mpi_oversubscribe"};
   if (starts(e, "OMPI_ALLOW_RUN_AS_ROOT")) return false;
+  if (starts(e, "PRTE_MCA_")) return false;
   if (starts(e, "OMPI_MCA_")) {
     for (size_t i = 0; inside && i < FS_ARRAY_LEN(set_by_mpirun); i++)
       if (starts(e, set_by_mpirun[i])) return true;
     return false;
   }
-  return starts(e, "OMPI_") || starts(e, "PMIX_") || starts(e, "ORTE_") || starts(e, "OPAL_") || starts(e, "PMI_");
+  return starts(e, "OMPI_") || starts(e, "PRTE_") || starts(e, "PMIX_") || starts(e, "ORTE_") || starts(e, "OPAL_") ||
+         starts(e, "PMI_");
 }
 
 static bool unwanted(const struct fs_launch *l, const char *e, bool daemons, bool inside) {

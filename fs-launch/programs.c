@@ -130,6 +130,7 @@ int fs_find_programs(struct fs_launch *l) {
   int status = find_library(l, prefix);
   if (status == 0 && l->opt.prefetch_torch) status = find_python(l, prefix);
   if (status == 0) status = find_mpirun(l);
+  if (status == 0) status = fs_mpi_find(l);
   if (status == 0) l->ucx = have_ucx(l);
   return status;
 }

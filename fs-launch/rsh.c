@@ -37,8 +37,7 @@ bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words 
   char ready[PATH_MAX];
   if (!ready_path(l, ready, sizeof(ready)) || !one_word(ready) || !one_word(l->self) || strchr(agent, ':'))
     return false;
-  fs_words_add(w, "--mca");
-  fs_words_add(w, "plm_rsh_agent");
+  fs_words_all(w, l->mpi->agent);
   fs_words_add(w, "%s --rsh %s %s", l->self, ready, agent);
   return true;
 }

@@ -217,12 +217,18 @@ no_leftovers() {
   left=$(find "$TMPDIR" -path "$work" -prune -o \( -path '*/fanstore-*/*' ! -type d \) -print 2>/dev/null)
   [ -z "$left" ] || fail "left behind: $left"
 }
+# Open MPI 5 has other programs than 4: what mpirun is, and what it starts on other hosts.
+case $(mpirun --version 2>/dev/null) in
+  *'(Open MPI) '[5-9]*) mpi=5 mpirun_is=prte mpi_remote=prted ;;
+  *) mpi=4 mpirun_is=orterun mpi_remote=orted ;;
+esac
+export mpi mpirun_is mpi_remote
 # processes_of_test: the processes that this test started and that are still there, but for this shell's own
 processes_of_test() {
   local p
   for p in /proc/[0-9]*; do
     if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qxF "FS_TEST_ID=${FS_TEST_ID:-none}"; then
-      case $(cat "$p/comm" 2>/dev/null) in fanstored | fs-launch | mpirun | orted | prterun) echo "${p#/proc/}" ;; esac
+      case $(cat "$p/comm" 2>/dev/null) in fanstored | fs-launch | mpirun | orted | prterun | prted) echo "${p#/proc/}" ;; esac
     fi
   done 2>/dev/null
   return 0

@@ -82,7 +82,7 @@ echo "ok - kill -9 of all daemons: COMMAND reads on"
 
 rm "$work/go"
 begin bash "$work/go.sh"
-kill -9 "$(pid_of orterun)"
+kill -9 "$(pid_of "$mpirun_is")"
 touch "$work/go"
 end 0
 is_clean

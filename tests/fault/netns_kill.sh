@@ -33,7 +33,7 @@ pids_on() { # HOST PROGRAM
   done
 }
 nobody() { [ -z "$(for i in 1 2 3; do ip netns pids "$net_id$i"; done)" ]; }
-nothing() { [ -z "$(find "$net_root"/h?/tmp -mindepth 1 -not -path '*/ompi.h3*')" ]; }
+nothing() { [ -z "$(find "$net_root"/h?/tmp -mindepth 1 -not -path '*/ompi.h3*' -not -path '*/prte*.h3*')" ]; }
 is_clean() {
   wait_until 8 nobody
   wait_until 4 nothing
@@ -48,11 +48,12 @@ is_clean
 echo "ok - kill -9 of a daemon on another host: $(grep -m1 'came from shared storage' err)"
 
 begin -- bash "$work/go.sh"
-kill -9 "$(pids_on h3 orted)"
+# shellcheck disable=SC2046
+kill -9 $(pids_on h3 "$mpi_remote")
 touch go
 end 0
 is_clean
-echo "ok - kill -9 of an orted"
+echo "ok - kill -9 of mpirun's part on another host"
 
 begin --np 3 -- bash -c "touch '$work/runs'; sleep 250"
 kill -9 "$(pids_on h1 fs-launch | sort -n | head -n 1)"

@@ -27,7 +27,7 @@ END
 mpirun_of_daemons() {
   local p
   for p in $(ip netns pids "${net_id}1"); do
-    case $(readlink "/proc/$p/exe") in */orterun) ! grep -qz -- --enable-recovery "/proc/$p/cmdline" || echo "$p" ;; esac
+    case $(readlink "/proc/$p/exe") in */"$mpirun_is") ! grep -qz -- --enable-recovery "/proc/$p/cmdline" || echo "$p" ;; esac
   done
 }
 all_begun() { [ -e "$work/go.begun.0" ] && [ -e "$work/go.begun.1" ] && [ -e "$work/go.begun.2" ]; }
@@ -57,7 +57,9 @@ for outputs in none some; do
   end $outputs
   whole=1
   [ $outputs = none ] || whole=0
-  equal "lost" "$([ $outputs = none ] || printf '%s\n' '2 outputs are lost with their nodes: made-1, made-2' '1 output (6 B) is lost (keep with --keep): made-0')" \
+  lost=('2 outputs are lost with their nodes: made-1, made-2' '1 output (6 B) is lost (keep with --keep): made-0')
+  [ "$mpi" = 4 ] || unset 'lost[0]' # Open MPI 5 ends the other hosts' daemons before node 0's has heard of it
+  equal "lost" "$([ $outputs = none ] || printf '%s\n' "${lost[@]}")" \
     "$(sed -n 's/made-2, made-1/made-1, made-2/; s/^fs-launch: \([0-9]* outputs\? .*\)/\1/p' err)"
   equal "silent" "$([ $outputs = none ] && echo 0 || echo 2)" "$(grep -c 'node [12] .* does not tell of its outputs: any that it had are lost' err)"
   for r in 0 1 2; do equal "outputs: $outputs" "rank $r: differ=0 listed=30 top=3 whole=$whole made=0" "$(grep "^rank $r:" out)"; done

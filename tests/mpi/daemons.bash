@@ -8,7 +8,11 @@ log=$work/daemons.log
 run=$TMPDIR/fanstore-$(id -u)/$job
 ringclient=$build/tests/helpers/ringclient
 names=$build/tests/helpers/nameclient
-mpi_flags=(--oversubscribe --bind-to none --enable-recovery --mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm)
+mpi_flags=(--oversubscribe --bind-to none --enable-recovery)
+case $mpi in
+  4) mpi_flags+=(--mca oob_tcp_if_include lo --mca plm isolated --mca ras ^slurm) ;;
+  *) mpi_flags+=(--prtemca plm ssh --prtemca ras ^slurm) ;;
+esac
 case ${PML:-ucx} in
   ucx) mpi_flags+=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=tcp,self -x UCX_NET_DEVICES=lo) ;;
   *) mpi_flags+=(--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo --mca mpi_event_tick_rate 1) ;;

@@ -172,9 +172,42 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   [ "$(json full.json "r['total']['bytes_shared']")" -gt 0 ] || fail "nothing from shared storage"
   echo "ok - local directory full: $(grep 'no room' "$work/err")"
 fi
+# Another MPI's mpirun, one that is too old, and the telling part of a message of Open MPI's.
+mkdir other.mpi
+fake_mpirun() { # WHAT --version PRINTS; the messages of a start
+  printf '#!/bin/sh\n[ "$1" != --version ] || { echo "%s"; exit; }\ncat "$0.says" >&2\nexit 1\n' "$1" >other.mpi/mpirun
+  cat >other.mpi/mpirun.says
+  chmod +x other.mpi/mpirun
+}
+while read -r version; do
+  fake_mpirun "$version" </dev/null
+  PATH=$work/other.mpi:$PATH bad 125 ".*/other.mpi/mpirun: \"${version//[()*]/.}\", but FanStore needs Open MPI 4.1 or 5: .*" \
+    "${l[@]}" --dataset "$ds" -- true
+done <<'END'
+HYDRA build details:
+Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307
+mpirun (Open MPI) 3.1.6
+END
+fake_mpirun 'mpirun (Open MPI) 5.0.7' <<'END'
+Some line of its own
+--------------------------------------------------------------------------
+A requested component was not found, or was unable to be
+opened.  This means that this component is either not installed or
+is unable to be used on your system.
+
+  Host:      h1
+Framework: plm
+Component: isolated
+--------------------------------------------------------------------------
+--------------------------------------------------------------------------
+Another message. It says less.
+--------------------------------------------------------------------------
+END
+PATH=$work/other.mpi:$PATH bad 125 "the daemons could not be started: A requested component was not found, or was unable to be \
+opened \(Host: h1, Framework: plm, Component: isolated\)" "${l[@]}" --dataset "$ds" -- true
 if command -v ssh >/dev/null; then
   # mpirun ends at the first of the two, which may be before the second one's line.
-  bad 125 ".*: ssh: [^;]* (nosuchhost|other): [^;]*(; ssh: [^;]* (nosuchhost|other): [^;]*)?$" "${l[@]}" --dataset "$ds" \
+  bad 125 ".*: ssh: [^;]* (nosuchhost|other)[^;]*(; ssh: [^;]* (nosuchhost|other)[^;]*)?$" "${l[@]}" --dataset "$ds" \
     --hosts nosuchhost.invalid,other.invalid -- true
 fi
 # A host that never answers: the remote shell hangs. This takes 6 s on a quiet machine.

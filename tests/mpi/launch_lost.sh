@@ -23,10 +23,10 @@ touch "$work/ends.1.killed"
 job --emulate 3
 told 'the daemon of node 1 \([^)]*\) died( of signal 9)? while it started(; .*)?'
 
-# mpirun may say nothing of the one that was killed.
+# Open MPI 4 may say nothing of the one that was killed.
 touch "$work"/ends.{0,1,2}
 job --emulate 3
-told 'the daemons could not be started: .*'
+told '(the daemons could not be started: .*|the daemon of node .*died while it started(; .*)?)'
 
 touch "$work/ends.1.stops"
 job --emulate 2 --start-timeout 5

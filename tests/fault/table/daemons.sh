@@ -57,7 +57,7 @@ all_but() { # SIGNAL SIZES
 }
 no_mpirun() {
   begin both --emulate 4
-  kill -9 "$(pids_of orterun)"
+  kill -9 "$(pids_of "$mpirun_is")"
   finish
 }
 # Of the other nodes' readers: those of a node whose daemon is dead can only go to its own partitions and to the shared copy.

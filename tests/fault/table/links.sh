@@ -61,12 +61,13 @@ given_up() {
   finish
 }
 orted() {
-  local not_ours='ompi.h3*' # mpirun's own, which it cannot remove then
+  local not_ours='*.h3*' # mpirun's own, which it cannot remove then
   begin both
-  kill -9 "$(on_host h3 orted)"
+  # shellcheck disable=SC2046
+  kill -9 $(on_host h3 "$mpi_remote")
   sleep 2
   finish
-  rm -rf "$net_root"/h3/tmp/ompi.h3*
+  rm -rf "$net_root"/h3/tmp/*.h3*
 }
 host_dies() {
   local pid not_ours='*' down=h3 # what a host that lost its power has is removed by `fs-launch clean` there
@@ -78,7 +79,7 @@ host_dies() {
   netns_heal h3
   find "$net_root/h3/tmp" -exec touch -h -d '1 minute ago' {} +
   netns_on h3 "$bin/fs-launch" clean --local-dir "$net_local" >"$work/clean.out" 2>&1 || why="clean: $(cat "$work/clean.out")"
-  rm -rf "$net_root"/h3/tmp/ompi.h3*
+  rm -rf "$net_root"/h3/tmp/*.h3*
   not_ours='' down=''
   count_left
 }
