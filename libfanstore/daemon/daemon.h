@@ -108,6 +108,7 @@ struct fs_client {
   struct fs_client_call *call_slot[FS_CHANNEL_CALLS]; /* calls under way */
   /* other nodes' output files that it has open */
   struct fs_client_opens *holds;
+  struct fs_client_written *written; /* what it writes of files with several writers */
 };
 struct fs_clients {
   _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
@@ -224,6 +225,7 @@ struct fs_daemon {
   struct fs_space space;
   struct fs_parts *parts;
   struct fs_node_segments *node_segments;
+  struct fs_written_files *written;
   struct fs_locks *locks;               /* of files of this node, by other nodes */
   struct fs_lock_holders *lock_holders; /* owners of locks on this node */
   struct fs_leases *leases;

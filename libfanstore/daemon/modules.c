@@ -20,6 +20,7 @@
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
+#include "daemon/outputs/written.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/inplace.h"
@@ -142,6 +143,8 @@ static fs_err offline_start(struct fs_daemon *d) {
  * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
  *   before all modules have started: listen is last;
+ * - written comes before open files and lock holders: if a client dies, what it has written is sent
+ *   to the home before the ends of its opens and locks;
  * - staging leaves first, so that no more is copied;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
@@ -166,6 +169,7 @@ static const struct fs_module table[] = {
     {.name = "files", .start = fs_backing_new, .timers = files_timers, .members = files_members},
     {.name = "forwarders", .start = fs_forwarders_new, .timers = fs_forwarder_timers},
     {.name = "segments", .start = fs_node_segments_new},
+    {.name = "written", .start = fs_written_new, .timers = fs_written_timers, .client_gone = fs_written_forget},
     {.name = "locks",
      .start = fs_locks_new,
      .work = fs_locks_reap,

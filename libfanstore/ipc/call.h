@@ -226,6 +226,7 @@ struct fs_call_close {
    publishes the file. No answer. ENOENT; EIO: the home does not have what the caller appended. */
 enum fs_extend_flags {
   FS_EXTEND_DURABLE = 1, /* as for PUBLISH */
+  FS_EXTEND_OPEN = 2,    /* No program has closed or synced the file: stage-out does not hear of it. */
 };
 struct fs_call_extend {
   uint64_t id;
@@ -233,6 +234,8 @@ struct fs_call_extend {
   uint64_t bytes;         /* in all ranges */
   uint64_t appended;      /* end of what the caller appended */
   uint32_t appended_home; /* rank + 1 of the home that took it; 0: nothing was appended */
+  uint32_t written;       /* from a client without a tail: number + 1 of its struct fs_written, whose
+                             ranges are meant; else 0 */
 };
 struct fs_range {
   uint64_t off, len; /* len > 0 */

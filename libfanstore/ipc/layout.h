@@ -20,10 +20,11 @@
 #include <limits.h>
 
 #include "ipc/call.h"
+#include "ipc/written.h"
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 16u
+#define FS_IPC_VERSION 17u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -197,6 +198,9 @@ struct fs_channel {
   alignas(64) _Atomic uint64_t calls_posted;
   alignas(64) _Atomic uint64_t calls_claimed;
   struct fs_call_slot call_slot[FS_CHANNEL_CALLS];
+  alignas(64) _Atomic uint64_t written_claimed; /* a bit for each of `written` that a file has */
+  struct fs_written written[FS_WRITTEN_FILES];  /* pages that are not used cost nothing */
 };
+static_assert(FS_WRITTEN_FILES <= 64, "written_claimed has a bit for each");
 
 #endif

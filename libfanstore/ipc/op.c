@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ipc/wire.h"
+#include "ipc/written.h"
 
 /* ---- tails ---- */
 
@@ -88,7 +89,8 @@ static bool setattr_ok(const struct fs_names_call *c) {
 
 static bool extend_ok(const struct fs_names_call *c) {
   const struct fs_call_extend *e = &c->extend;
-  return fs_id_ok(e->segment) && size_ok(e->bytes) && e->appended <= FS_RECORD_SEQ_MAX;
+  bool written = e->written <= FS_WRITTEN_FILES && (e->written == 0 || c->tail_len == 0);
+  return fs_id_ok(e->segment) && size_ok(e->bytes) && e->appended <= FS_RECORD_SEQ_MAX && written;
 }
 
 static bool extents_ok(const struct fs_names_call *c) {
@@ -186,8 +188,8 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* bytes of a file */
     OP(OPEN, FILE_OF(open), CLIENT, .flags = FS_OPEN_BYTES),
     OP(CLOSE, FILE_OF(close), CLIENT, NOT_TWICE, .not_later = true),
-    OP(EXTEND, FILE_OF(extend), CLIENT, .bytes = AT(extend.bytes), .flags = FS_EXTEND_DURABLE, .tail = ranges_ok,
-       .ok = extend_ok),
+    OP(EXTEND, FILE_OF(extend), CLIENT, .queues = true, .bytes = AT(extend.bytes),
+       .flags = FS_EXTEND_DURABLE | FS_EXTEND_OPEN, .tail = ranges_ok, .ok = extend_ok),
     OP(EXTENTS, FILE_OF(extents), CLIENT, .ok = extents_ok),
     OP(APPEND, FILE_OF(append), CLIENT, NOT_TWICE, .call = AT(append.call), .flags = FS_APPEND_AT, .tail = bytes_ok,
        .ok = append_ok),

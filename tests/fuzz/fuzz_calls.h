@@ -10,6 +10,7 @@
 #include "fuzz_input.h"
 #include "ipc/op.h"
 #include "ipc/wire.h"
+#include "ipc/written.h"
 
 #define RANKS 3u
 #define CLIENTS 3u
@@ -78,7 +79,7 @@ static size_t call_tails(struct fs_names_call *c) {
   case FS_NAMES_TAKE:
     return fs_call_put(c, name, strlen(name), "", 0);
   case FS_NAMES_EXTEND:
-    return fs_call_put(c, &range, sizeof(range), "", 0);
+    return fs_call_put(c, &range, c->extend.written == 0 ? sizeof(range) : 0, "", 0);
   case FS_NAMES_APPEND:
     c->append.bytes = byte();
     take(bytes, c->append.bytes);
@@ -137,6 +138,7 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     break;
   case FS_NAMES_EXTEND:
     c->extend = (struct fs_call_extend){.segment = id2, .bytes = size, .appended = number, .appended_home = byte() & 3};
+    c->extend.written = how & 16 ? 1 + byte() % FS_WRITTEN_FILES : 0;
     break;
   case FS_NAMES_EXTENTS:
     c->extents.off = size;

@@ -32,6 +32,7 @@
 #include "daemon/outputs/node_segment.h"
 #include "daemon/outputs/open_files.h"
 #include "daemon/outputs/service.h"
+#include "daemon/outputs/written.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
@@ -169,9 +170,9 @@ static void start(void) {
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
   static fs_err (*const start[])(struct fs_daemon *) = {
-      fs_fetcher_new,   fs_server_new,     fs_leases_start,      fs_ctl_build,       fs_service_start,
-      fs_backing_new,   fs_forwarders_new, fs_node_segments_new, fs_open_files_new,  fs_stageout_start,
-      fs_stagein_start, fs_replicas_start, fs_locks_new,         fs_lock_holders_new};
+      fs_fetcher_new,    fs_server_new,     fs_leases_start,      fs_ctl_build,   fs_service_start,
+      fs_backing_new,    fs_forwarders_new, fs_node_segments_new, fs_written_new, fs_open_files_new,
+      fs_stageout_start, fs_stagein_start,  fs_replicas_start,    fs_locks_new,   fs_lock_holders_new};
   fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUTPUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
   for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);
@@ -376,9 +377,22 @@ static void a_post(struct fs_client *c) {
   atomic_fetch_or(&c->channel->posted, 1ull << slot);
 }
 
+/* Notes a range as written. */
+static void a_write(struct fs_client *c, uint8_t how) {
+  struct fs_written *w = &c->channel->written[how % 4];
+  atomic_fetch_or(&c->channel->written_claimed, 1u << how % 4);
+  if (how & 8) atomic_store(&w->file, an_id());
+  if (how & 8) atomic_store(&w->segment, an_id());
+  (void)fs_written_note(w, word() & 0xfffff, how & 16 ? (uint64_t)word() << 32 | word() : 1ull + byte());
+}
+
 static void a_want(struct fs_client *c) {
-  uint32_t at = atomic_fetch_add(&c->channel->prefetch_head, 1);
   uint8_t how = byte();
+  if (how & 64) {
+    a_write(c, byte());
+    return;
+  }
+  uint32_t at = atomic_fetch_add(&c->channel->prefetch_head, 1);
   uint64_t key = how & 1 ? (uint64_t)word() << 32 | word() : FS_CACHE_KEY(0, FS_KEY_BLOCK | byte() % BLOCKS);
   atomic_store(&c->channel->prefetch[at % FS_PREFETCH_RING], key + 1);
 }

@@ -9,6 +9,7 @@
 
 #include "ipc/op.h"
 #include "ipc/wire.h"
+#include "ipc/written.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -85,6 +86,7 @@ static void check_fields(const struct fs_names_call *c) {
   case FS_NAMES_EXTEND:
     check_ranges(tail, c->tail_len);
     check(is_id(c->extend.id) && is_id(c->extend.segment));
+    check(c->extend.written == 0 || (c->extend.written <= FS_WRITTEN_FILES && c->tail_len == 0));
     break;
   case FS_NAMES_APPEND:
     check(c->tail_len == 0 || c->tail_len == c->append.bytes);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
-# long: 25
+# timeout: 180
+# long: 45
 # rest: other numbers of nodes
 # What programs of other nodes see of a file that is open for writing, and whether it is staged out before it is closed.
 . "$(dirname "$0")/../functions.sh"
@@ -11,6 +11,8 @@ echo x >"$work/source/file"
 pack "$work/source" "$work/ds" --mount "$mnt"
 for nodes in $(half 2 3); do
   expect_status 0 launch --dataset "$work/ds" --emulate "$nodes" --discard -- "$python" "$root/tests/mpi/seen.py" "$mnt" "$nodes"
+  sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
+  expect_status 0 launch --dataset "$work/ds" --emulate "$nodes" --discard -- "$python" "$root/tests/mpi/seen_asleep.py" "$mnt" "$nodes"
   sed "s/^ok - /ok - $nodes nodes: /" "$work/out"
 done
 
@@ -78,6 +80,22 @@ for i in range(100):
     if open(to + "/half").read() == "y" * 100: break
     time.sleep(0.1)
 assert open(to + "/half").read() == "y" * 100
+# Another node writes half of it and sleeps, is killed, or closes it.
+code = "import os, sys; fd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, sys.argv[2].encode() * 50); print(flush=True); sys.stdin.read()"
+for text, ends in ("z", "close"), ("k", "kill"):
+    before = open(to + "/half").read()
+    writer = subprocess.Popen([sys.executable, "-c", code, mount + "/half", text], env=dict(os.environ, FANSTORE_NODE="1"),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    writer.stdout.readline()
+    time.sleep(3.5)
+    assert open(mount + "/half").read() == text * 50 + "y" * 50
+    assert open(to + "/half").read() == before, "half of what another node writes was staged out"
+    writer.kill() if ends == "kill" else writer.stdin.close()
+    writer.wait()
+    for i in range(100):
+        if open(to + "/half").read() == text * 50 + "y" * 50: break
+        time.sleep(0.1)
+    assert open(to + "/half").read() == text * 50 + "y" * 50, ends
 END
 mkdir "$work/to"
 expect_status 0 launch --dataset "$work/ds" --emulate 2 --stage-out "$work/to" -- "$python" "$work/half.py" "$mnt" "$work/to"

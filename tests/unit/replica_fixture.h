@@ -48,6 +48,7 @@ static struct {
   fs_err err;
   struct fs_ns_message head;
   struct fs_names_call call;
+  char tail[FS_NAMES_BODY]; /* its name or ranges */
   char list[FS_NAMES_BODY]; /* behind its name */
 } said;
 
@@ -78,6 +79,7 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
   said.asks++;
   said.head = *head;
   memcpy(&said.call, body, sizeof(said.call));
+  memcpy(said.tail, fs_call_tail(c), c->tail_len);
   memcpy(said.list, fs_call_tail2(c), c->tail2_len);
 }
 static inline void take_dropped(struct fs_ns *ns, uint64_t id) {

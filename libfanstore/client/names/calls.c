@@ -44,7 +44,7 @@ static bool fs_no_answer(fs_err err) {
 /* When a node dies, the daemons repeat a call for up to two of the job's deadlines. If a replica is
    made first, all bytes have to go to another node's disk, which may be slow. */
 uint64_t fs_names_patience(const struct fs_node *node, const struct fs_names_call *c) {
-  uint64_t bytes, patience = 2 * node->deadline_ns;
+  uint64_t bytes, patience = (fs_call_op(c)->queues ? 4 : 2) * node->deadline_ns;
   if (!(node->ctl->flags & FS_CTL_REPLICAS) || !fs_call_bytes(c, &bytes)) return patience;
   return patience + FS_REPLICA_NS + FS_MIN(bytes, FS_REPLICA_BYTES_MAX) * FS_REPLICA_BYTE_NS;
 }

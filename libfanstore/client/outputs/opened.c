@@ -32,6 +32,7 @@ struct output_opened {                      /* beside a number; zeros in a forke
   _Atomic uint64_t asked;                   /* order of that question; its segments are no older */
   _Atomic uint64_t at;                      /* when home answered, by the coarse clock */
   _Atomic uint64_t version;                 /* of the published record before home was asked; 0: not known */
+  _Atomic uint32_t published;               /* fs_output_published before that question */
   _Atomic uint32_t stale;                   /* this process has changed the file since then */
   struct fs_output_writing writing;
 };
@@ -109,20 +110,24 @@ static void answer_put(struct output_opened *held, const struct fs_opened *h) {
   for (unsigned i = 0; i < FS_OPENED_WORDS; i++) atomic_store(&held->answer[i], word[i]);
 }
 
-/* Takes home's last answer. If another thread writes it all the time, takes any. */
-static void answer_take(const struct output_opened *held, struct fs_opened *h) {
+/* Takes home's last answer, and returns what `published` was before the question. If another thread
+   writes it all the time, takes any. */
+static uint32_t answer_take(const struct output_opened *held, struct fs_opened *h) {
   uint64_t word[FS_OPENED_WORDS];
+  uint32_t published = 0;
   for (unsigned tries = 0; tries < FS_TURN_TRIES; tries++) {
     uint32_t turn = atomic_load(&held->turn);
+    published = atomic_load(&held->published);
     for (unsigned i = 0; i < FS_OPENED_WORDS; i++) word[i] = atomic_load(&held->answer[i]);
     if (turn_is(held, turn)) break;
   }
   memcpy(h, word, sizeof(word));
+  return published;
 }
 
 /* Returns the version of the file's record if that is in shared memory and says what the file was at
    its last publication, else 0. */
-static uint64_t published(uint32_t entry, const struct output_opened *held) {
+static uint64_t record_version(uint32_t entry, const struct output_opened *held) {
   struct fs_record r;
   if (!fs_output_record_at(atomic_load(&held->slot), fs_output_id(entry), &r)) return 0;
   return (r.flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED ? r.version : 0;
@@ -133,19 +138,21 @@ static bool is_fresh(uint32_t entry, const struct output_opened *held) {
   uint64_t version = atomic_load(&held->version);
   return version != 0 && atomic_load(&held->stale) == 0 && atomic_load(&held->snapshot) != 0 &&
          fs_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&held->at) < FS_FRESH_NS &&
-         published(entry, held) == version;
+         record_version(entry, held) == version;
 }
 
 /* Asks home once. Sets *old to the snapshot that is to be given back, or 0. */
 static fs_err refresh_once(uint32_t entry, struct output_opened *held, uint32_t *old) {
   struct fs_opened h;
-  uint64_t now = asked_now(), version = published(entry, held);
+  uint64_t now = asked_now(), version = record_version(entry, held);
+  uint32_t published = fs_output_published(entry);
   fs_err err = hold(entry, &h);
   *old = err == 0 ? h.snapshot : 0;
   if (err != 0) return err;
   bool begun = turn_begin(held);
   if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < now) {
     atomic_store(&held->version, version);
+    atomic_store(&held->published, published);
     atomic_store(&held->asked, now);
     atomic_store(&held->at, fs_clock_ns(CLOCK_MONOTONIC_COARSE));
     answer_put(held, &h);
@@ -265,9 +272,10 @@ static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
   int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
   bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
-  bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0;
+  bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0 &&
+               fs_output_published(entry) == atomic_load_explicit(&held->published, memory_order_relaxed);
   fs_err err = stale || !known ? fs_output_refresh(entry) : 0;
-  answer_take(held, &h);
+  w->published = answer_take(held, &h);
   w->size = h.size;
   w->own = h.own;
   w->list = h.list;
@@ -285,12 +293,12 @@ bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list)
 }
 
 fs_err fs_output_whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w) {
+  uint64_t end = fs_output_written_end(entry); /* first: the daemon may publish it at any time */
   fs_err err = known_whole(entry, w);
   if (err == 0 && need > w->size && !is_fresh(entry, held_of(entry))) {
     err = fs_output_refresh(entry);
     if (err == 0) err = known_whole(entry, w);
   }
-  uint64_t end = err == 0 ? fs_output_written_end(entry) : 0;
   w->segments = w->segments || end > 0;
   w->size = FS_MAX(w->size, end);
   return err;
@@ -306,12 +314,13 @@ fs_err fs_output_size(uint32_t entry, uint64_t need, uint64_t *size) {
 fs_err fs_output_fstat(uint32_t mount, uint32_t entry, struct stat *st) {
   struct output_opened *held = held_of(entry);
   struct fs_opened h;
-  fs_err err = held == NULL ? -EUCLEAN : is_fresh(entry, held) ? 0 : fs_output_refresh(entry);
-  if (err != 0) return err;
-  answer_take(held, &h);
+  if (held == NULL) return -EUCLEAN;
   bool pinned = fs_output_pin(entry);
-  uint64_t end = fs_output_written_end(entry);
+  uint64_t end = fs_output_written_end(entry); /* first: the daemon may publish it at any time */
   fs_output_unpin(entry, pinned);
+  fs_err err = is_fresh(entry, held) ? 0 : fs_output_refresh(entry);
+  if (err != 0) return err;
+  (void)answer_take(held, &h);
   struct fs_record r = {.id = fs_output_id(entry),
                         .mode = S_IFREG | (h.mode & 07777),
                         .size = FS_MAX(h.size, end),
@@ -334,7 +343,7 @@ fs_err fs_output_snapshot(uint32_t entry, struct fs_opened *h) {
   if (held == NULL) return -EUCLEAN;
   for (unsigned tries = 0; tries < FS_SNAPSHOTS; tries++) {
     uint32_t turn = atomic_load(&held->turn);
-    answer_take(held, h);
+    (void)answer_take(held, h);
     h->snapshot = atomic_load(&held->snapshot);
     if (h->snapshot != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
     fs_err err = h->snapshot == 0 ? fs_output_refresh(entry) : 0;

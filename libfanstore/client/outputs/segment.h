@@ -13,21 +13,23 @@ static inline bool fs_output_home_here(const struct fs_node *node, uint64_t id) 
   return FS_OUTPUT_ID_RANK(id) == fs_names_rank(node) && !out;
 }
 
-#define FS_OUTPUT_RANGES 240u
-
 /* What this process has written of one file. */
 struct fs_output_writer {
   _Atomic uint32_t lock;
-  _Atomic int32_t fd;        /* of the segment, + 1; 0: none */
-  _Atomic uint32_t placed;   /* there are bytes that home neither knows of nor made room for */
-  _Atomic uint64_t appended; /* home appended these bytes, not published yet (fs_appended_more) */
-  _Atomic uint32_t failed;   /* the last attempt to publish failed */
-  _Atomic uint64_t due;      /* the next write after this time publishes; 0: there was none yet */
-  uint64_t segment;          /* id of the segment */
-  uint32_t count;            /* ranges not published yet */
-  _Atomic uint32_t sealed;   /* how many of them, the first ones, are being published */
-  struct fs_range range[FS_OUTPUT_RANGES];
+  _Atomic int32_t fd;                /* of the segment, + 1; 0: none */
+  _Atomic uint32_t placed;           /* there are bytes that home neither knows of nor made room for */
+  _Atomic uint64_t appended;         /* home appended these bytes, not published yet (fs_appended_more) */
+  _Atomic uint32_t failed;           /* the last attempt to publish failed */
+  _Atomic uint32_t since;            /* FS_SINCE_*: what was not done since the last write */
+  uint64_t segment;                  /* id of the segment */
+  struct fs_written *_Atomic ranges; /* in the channel: not published. NULL: each write publishes */
+  struct fs_channel *channel;
+  uint32_t number; /* of `ranges` in the channel */
+  int32_t process; /* whose channel it is */
 };
+
+#define FS_SINCE_FLUSH 1u /* a close or the like */
+#define FS_SINCE_SYNC 2u
 
 /* A file's writer, and the calls that use it. */
 struct fs_output_writing {
@@ -40,9 +42,14 @@ struct fs_output_writing {
 /* Returns what belongs to a number, or NULL if there is no such number. */
 struct fs_output_writing *fs_output_writing(uint32_t entry);
 uint64_t fs_output_id(uint32_t entry);
+/* Returns a number that changes when the daemon publishes what this process has written. */
+uint32_t fs_output_published(uint32_t entry);
 /* Reads the bytes at off if they are in this process's segment and not published yet, and returns
-   whether they are. Cuts *len to how far that answer goes. *got is what pread returned. */
-bool fs_output_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got);
+   whether they are. Cuts *len to how far that answer goes. *got is what pread returned, or -ESTALE
+   if bytes may have been published since the caller learned `w` from the home. */
+struct fs_output_whole;
+bool fs_output_unpublished(uint32_t entry, const struct fs_output_whole *w, void *buf, uint64_t off, uint64_t *len,
+                           fs_ssize *got);
 /* Returns the end of what is not published yet, or 0. */
 uint64_t fs_output_written_end(uint32_t entry);
 /* Drops this process's writer after its last descriptor was closed, unless another thread has
@@ -80,7 +87,8 @@ fs_ssize fs_output_ending(uint32_t entry, fs_ssize put);
    elsewhere. */
 struct fs_output_whole {
   uint64_t size, own;
-  uint64_t list; /* version of the extent map at that time */
+  uint64_t list;      /* version of the extent map at that time */
+  uint32_t published; /* fs_output_published before that time */
   bool segments;
   bool any; /* read on even if the extent map changes */
 };

@@ -217,7 +217,7 @@ fs_ssize fs_output_read_segments(uint32_t entry, struct fs_output_whole *w, void
     uint64_t at = off + done, len = n - done;
     uint8_t *to = (uint8_t *)buf + done;
     struct run run = {.segment = 0};
-    if (!fs_output_unpublished(entry, to, at, &len, &got) && (got = find_run(node, entry, w, at, &win, &run)) == 0) {
+    if (!fs_output_unpublished(entry, w, to, at, &len, &got) && (got = find_run(node, entry, w, at, &win, &run)) == 0) {
       len = FS_MIN(len, run.end - at);
       here = here || run.segment == 0;
       got =

@@ -2,24 +2,22 @@
 /*
  * Writes files that have another node for a home, or that several processes write (outputs.h;
  * docs/internals/several-writers.md). The bytes go to a segment, a backing file without a name on
- * this node, at their offset in the file. Their ranges are kept here until fsync or close tells
- * home. segments.c reads them back.
+ * this node, at their offset in the file. Their ranges are noted in the channel (ipc/written.h),
+ * from which the daemon publishes them. segments.c reads them back.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
 #include "client/outputs/segment.h"
+#include "ipc/channel.h"
 #include "util/util.h"
 
 #define FS_LOCK_TRIES 100000u
-#define FS_SEALED_TRIES 20000u
 #define FS_LATE_TRIES 4u
-#define FS_SEEN_NS 1000000000ull /* between two publications of a file that is being written */
 
 /* ---- the segment ---- */
 
@@ -103,6 +101,41 @@ static fs_err make_segment(struct fs_output_writer *w, uint32_t entry) {
   return fd < 0 ? fd : 0;
 }
 
+/* ---- ranges ---- */
+
+/* Gives the writer a place in the channel for its ranges, if one is free. */
+static void ranges_claim(struct fs_output_writer *w, uint32_t entry) {
+  w->process = fs_self_process(); /* first: a child that a signal handler forks now has no place */
+  const struct fs_link *link = fs_link_get();
+  int32_t number = link == NULL ? -1 : fs_chan_claim(&link->channel->written_claimed, UINT64_MAX);
+  if (number < 0) return;
+  w->channel = link->channel;
+  w->number = (uint32_t)number;
+  struct fs_written *ranges = &w->channel->written[number];
+  atomic_store_explicit(&ranges->file, fs_output_id(entry), memory_order_relaxed);
+  atomic_store_explicit(&ranges->segment, w->segment, memory_order_relaxed);
+  atomic_store_explicit(&w->ranges, ranges, memory_order_release);
+}
+
+/* Gives the place back. All ranges are published. */
+static void ranges_free(struct fs_output_writer *w) {
+  const struct fs_written *ranges = atomic_exchange(&w->ranges, NULL);
+  if (ranges == NULL || w->process != fs_self_process()) return;
+  atomic_fetch_and_explicit(&w->channel->written_claimed, ~(1ull << w->number), memory_order_release);
+}
+
+/* Returns where the writer's ranges are, or NULL. A child that a signal handler forked in the middle
+   of a call has the writer, but its parent has the channel. */
+static struct fs_written *ranges_of(const struct fs_output_writer *w) {
+  struct fs_written *ranges = atomic_load_explicit(&w->ranges, memory_order_acquire);
+  return FS_LIKELY(w->process == fs_self_process()) ? ranges : NULL;
+}
+
+static uint32_t pending(const struct fs_output_writer *w) {
+  const struct fs_written *ranges = ranges_of(w);
+  return ranges == NULL ? 0 : fs_written_pending(ranges);
+}
+
 /* Writers of files that were closed, to be used again. */
 static void *_Atomic spare[64];
 
@@ -119,8 +152,8 @@ static void writer_drop(struct fs_output_writer *w) {
   void *none = NULL;
   if (fd > 0) fs_own_close(fd - 1);
   w->segment = 0;
-  w->count = 0;
-  atomic_store(&w->sealed, 0);
+  ranges_free(w);
+  atomic_store(&w->since, 0);
   atomic_store(&w->failed, 0);
   atomic_store(&w->placed, 0);
   atomic_store(&w->appended, 0);
@@ -169,7 +202,7 @@ static bool end_once(struct fs_output_writing *at, uint32_t entry, bool *late) {
   if (uses != 0) return true; /* the last call does it */
   struct fs_output_writer *w = atomic_load(&at->writer);
   bool closed = w != NULL && fs_output_opens(entry) == 0;
-  bool rest = closed && (w->count > 0 || atomic_load(&w->appended) != 0);
+  bool rest = closed && (pending(w) > 0 || atomic_load(&w->appended) != 0 || (atomic_load(&w->since) & FS_SINCE_FLUSH));
   bool drop = closed && !rest;
   *late = rest && !atomic_load(&w->failed);
   if (drop) atomic_store(&at->writer, NULL);
@@ -207,6 +240,7 @@ static fs_err writer_make(struct fs_output_writing *at, uint32_t entry, void **w
   struct fs_output_writer *mine = writer_new();
   if (mine == NULL) return -ENOMEM;
   fs_err err = make_segment(mine, entry);
+  if (err == 0) ranges_claim(mine, entry);
   /* The segment is left to the end of the job. */
   if (err != 0 || !fs_publish_ptr(&at->writer, mine, w)) writer_drop(mine);
   return err;
@@ -233,60 +267,55 @@ void fs_output_writer_finish(uint32_t entry) {
 
 /* ---- what was written ---- */
 
-static fs_err extend(uint32_t entry, uint64_t segment, const struct fs_range *ranges, uint32_t n, uint64_t appended,
-                     bool sync) {
+static fs_err call_extend(uint32_t entry, struct fs_names_call *c, const struct fs_range *ranges, bool sync) {
   size_t got;
   char body[8];
-  struct fs_names_call c = {.op = FS_NAMES_EXTEND,
-                            .flags = sync ? FS_EXTEND_DURABLE : 0,
-                            .tail_len = (uint16_t)(n * sizeof(*ranges)),
-                            .extend = {.id = fs_output_id(entry), .segment = segment}};
-  fs_appended_say(&c.extend, appended);
-  for (uint32_t i = 0; i < n; i++) c.extend.bytes += ranges[i].len;
-  fs_err err = fs_names_call(&c, (const char *)ranges, "", body, sizeof(body), &got);
+  c->op = FS_NAMES_EXTEND;
+  c->flags = sync ? FS_EXTEND_DURABLE : 0;
+  c->extend.id = fs_output_id(entry);
+  fs_err err = fs_names_call(c, (const char *)ranges, "", body, sizeof(body), &got);
   return err == -ENOENT ? 0 : err; /* the file was removed meanwhile */
 }
 
-/* Copies the ranges to publish. If another thread is publishing them, a thread that has waited for
-   a while publishes them once more, which does no harm. The other thread may be the one that this
-   signal handler interrupted. */
-static bool take(struct fs_output_writer *w, struct fs_range *ranges, uint32_t *n, bool *mine) {
-  for (unsigned tries = 0;; tries++) {
-    if (!lock(w)) return false;
-    *n = w->count;
-    *mine = w->sealed == 0;
-    if (*mine || tries > FS_SEALED_TRIES) {
-      memcpy(ranges, w->range, *n * sizeof(ranges[0]));
-      if (*mine) w->sealed = *n;
-      unlock(w);
-      return true;
-    }
-    unlock(w);
-    FS_SYS0(SYS_sched_yield);
-  }
+/* Publishes a range that is not noted. */
+static fs_err publish_range(uint32_t entry, const struct fs_output_writer *w, struct fs_range range) {
+  struct fs_names_call c = {.tail_len = sizeof(range), .extend = {.segment = w->segment, .bytes = range.len}};
+  fs_err err = call_extend(entry, &c, &range, false);
+  if (err == 0) fs_output_changed(entry);
+  return err;
+}
+
+/* Waits until the daemon has published what is noted by now. */
+static fs_err publish_noted(uint32_t entry, const struct fs_output_writer *w, const struct fs_written *ranges,
+                            bool sync) {
+  struct fs_names_call c = {.extend = {.segment = w->segment, .written = w->number + 1}};
+  uint32_t head = atomic_load(&ranges->head);
+  for (uint32_t k = atomic_load(&ranges->tail); k != head; k++)
+    c.extend.bytes = FS_MIN(c.extend.bytes + fs_written_at(ranges, k).len, (uint64_t)INT64_MAX);
+  fs_err err = call_extend(entry, &c, NULL, sync);
+  return ranges_of(w) == ranges ? err : 0; /* else a signal handler forked: nothing is the child's */
+}
+
+static fs_err publish_appended(uint32_t entry, const struct fs_output_writer *w, uint64_t appended, bool sync) {
+  struct fs_names_call c = {.extend = {.segment = w->segment}};
+  fs_appended_say(&c.extend, appended);
+  return call_extend(entry, &c, NULL, sync);
 }
 
 static fs_err publish(struct fs_output_writer *w, uint32_t entry, bool sync) {
-  struct fs_range ranges[FS_OUTPUT_RANGES];
+  const struct fs_written *ranges = ranges_of(w);
   fs_err err = sync ? (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1) : 0;
-  uint32_t n = 1;
-  bool mine = true;
-  while (err == 0 && mine) {
-    if (!take(w, ranges, &n, &mine)) return -EDEADLK;
-    uint64_t appended = n == 0 ? atomic_exchange(&w->appended, 0) : 0;
-    if (n == 0 && appended == 0) return 0;
-    err = extend(entry, w->segment, ranges, n, appended, sync);
-    atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
-    if (err == 0) fs_output_changed(entry);
-    if (!mine) break;
-    bool locked = lock(w); /* if not, the ranges stay and are published again */
-    if (locked && err == 0) memmove(w->range, w->range + n, (w->count - n) * sizeof(ranges[0]));
-    if (locked && err == 0) w->count -= n;
-    /* Without ranges nothing was sealed here, and `sealed` may be another thread's by now. */
-    if (n > 0) atomic_store(&w->sealed, 0);
-    if (!locked) break;
-    unlock(w);
-  }
+  if (err != 0) return err;
+  /* If the daemon has published all by itself, stage-out and the partner's disk have to hear of it. */
+  uint32_t mask = FS_SINCE_FLUSH | (sync ? FS_SINCE_SYNC : 0), since = atomic_fetch_and(&w->since, ~mask) & mask;
+  bool noted = ranges != NULL && (since != 0 || pending(w) > 0);
+  if (noted) err = publish_noted(entry, w, ranges, sync);
+  if (err != 0) atomic_fetch_or(&w->since, since);
+  uint64_t appended = err == 0 ? atomic_exchange(&w->appended, 0) : 0;
+  if (appended != 0) err = publish_appended(entry, w, appended, sync);
+  if (!noted && appended == 0) return 0;
+  atomic_store_explicit(&w->failed, err != 0, memory_order_relaxed);
+  if (err == 0) fs_output_changed(entry);
   return err;
 }
 
@@ -306,66 +335,58 @@ fs_err fs_output_flush(uint32_t entry, bool sync) {
   return err;
 }
 
-/* Notes a range, joined to the last range if it follows it. Returns whether there was room. */
-static bool note(struct fs_output_writer *w, uint64_t off, uint64_t n) {
-  struct fs_range *last = w->count > w->sealed ? &w->range[w->count - 1] : NULL;
-  if (last != NULL && off >= last->off && off <= last->off + last->len) {
-    last->len = FS_MAX(last->len, off + n - last->off);
-    return true;
-  }
-  if (w->count == FS_OUTPUT_RANGES) return false;
-  w->range[w->count++] = (struct fs_range){.off = off, .len = n};
-  return true;
-}
-
-/* Returns whether it is time to publish, so that other nodes see a file grow. With replicas that
-   would have to wait for them. */
-static bool is_due(struct fs_output_writer *w) {
-  const struct fs_node *node = fs_names_node();
-  uint64_t now = fs_clock_ns(CLOCK_MONOTONIC_COARSE), due = atomic_load_explicit(&w->due, memory_order_relaxed);
-  if (now < due || node == NULL || (node->ctl->flags & FS_CTL_REPLICAS)) return false;
-  atomic_store_explicit(&w->due, now + FS_SEEN_NS, memory_order_relaxed);
-  return due != 0;
-}
-
 static fs_err wrote(uint32_t entry, struct fs_output_writer *w, uint64_t off, uint64_t n) {
-  const struct fs_range one = {.off = off, .len = n};
+  struct fs_written *ranges = ranges_of(w);
   fs_err err = 0;
-  for (unsigned i = 0; i < FS_LATE_TRIES && err == 0 && lock(w); i++) {
-    bool noted = note(w, off, n);
+  for (unsigned i = 0; i < FS_LATE_TRIES && ranges != NULL && err == 0 && lock(w); i++) {
+    bool noted = fs_written_note(ranges, off, n);
     unlock(w);
-    if (noted && is_due(w)) (void)fs_output_flush(entry, false); /* close returns an error that lasts */
+    atomic_store_explicit(&w->since, FS_SINCE_FLUSH | FS_SINCE_SYNC, memory_order_relaxed);
     if (noted) return 0;
     err = fs_output_flush(entry, false);
   }
-  return err != 0 ? err : extend(entry, w->segment, &one, 1, 0, false);
+  return err != 0 ? err : publish_range(entry, w, (struct fs_range){.off = off, .len = n});
+}
+
+uint32_t fs_output_published(uint32_t entry) {
+  struct fs_output_writing *at = fs_output_writing(entry);
+  /* The writer may be another file's by now. Then the number is wrong, and the caller asks home. */
+  const struct fs_output_writer *w = at == NULL ? NULL : atomic_load(&at->writer);
+  const struct fs_written *ranges = w == NULL ? NULL : atomic_load_explicit(&w->ranges, memory_order_acquire);
+  return ranges == NULL ? 0 : atomic_load_explicit(&ranges->tail, memory_order_acquire);
 }
 
 /* Returns whether the byte at off is in a range, and cuts *len to how far that answer goes. */
-static bool find_range(const struct fs_output_writer *w, uint64_t off, uint64_t *len) {
+static bool find_range(const struct fs_written *w, uint64_t off, uint64_t *len) {
+  uint32_t tail = atomic_load_explicit(&w->tail, memory_order_acquire);
   bool found = false;
   /* Overlapping ranges have the same bytes: they are of one file. */
-  for (uint32_t i = w->count; i-- > 0;) {
-    const struct fs_range *r = &w->range[i];
-    if (off >= r->off && off - r->off < r->len) {
-      *len = FS_MIN(*len, r->off + r->len - off);
+  for (uint32_t k = atomic_load_explicit(&w->head, memory_order_relaxed); k-- != tail;) {
+    const struct fs_range r = fs_written_at(w, k);
+    if (off >= r.off && off - r.off < r.len) {
+      *len = FS_MIN(*len, r.off + r.len - off);
       found = true;
-    } else if (r->off > off) {
-      *len = FS_MIN(*len, r->off - off);
+    } else if (r.off > off) {
+      *len = FS_MIN(*len, r.off - off);
     }
   }
   return found;
 }
 
-bool fs_output_unpublished(uint32_t entry, void *buf, uint64_t off, uint64_t *len, fs_ssize *got) {
+bool fs_output_unpublished(uint32_t entry, const struct fs_output_whole *whole, void *buf, uint64_t off, uint64_t *len,
+                           fs_ssize *got) {
   struct fs_output_writing *at = fs_output_writing(entry);
   struct fs_output_writer *w = fs_vfork_depth > 0 ? NULL : writer_if_any(at, entry);
   if (w == NULL) return false;
-  bool locked = lock(w), found = locked && find_range(w, off, len);
+  const struct fs_written *ranges = ranges_of(w);
+  bool locked = ranges != NULL && lock(w), found = locked && find_range(ranges, off, len);
   if (locked) unlock(w);
   if (found) *got = fs_sys_pread(atomic_load(&w->fd) - 1, buf, (size_t)*len, off);
+  /* The bytes may be in a publication that the caller does not know yet. */
+  bool late = !found && !whole->any && fs_output_published(entry) != whole->published;
+  if (late) *got = -ESTALE;
   finish(at, entry);
-  return found;
+  return found || late;
 }
 
 uint64_t fs_output_written_end(uint32_t entry) {
@@ -375,9 +396,13 @@ uint64_t fs_output_written_end(uint32_t entry) {
   struct fs_output_writer *w = counted ? writer_if_any(at, entry) : at == NULL ? NULL : atomic_load(&at->writer);
   uint64_t end = 0;
   if (w == NULL) return 0;
-  bool locked = w->count > 0 && lock(w);
-  for (uint32_t i = 0; i < FS_MIN(w->count, FS_OUTPUT_RANGES); i++)
-    end = FS_MAX(end, w->range[i].off + w->range[i].len);
+  const struct fs_written *ranges = counted ? ranges_of(w) : atomic_load(&w->ranges);
+  bool locked = ranges != NULL && fs_written_pending(ranges) > 0 && lock(w);
+  uint32_t head = locked ? atomic_load(&ranges->head) : 0;
+  for (uint32_t k = locked ? atomic_load(&ranges->tail) : 0; k != head; k++) {
+    const struct fs_range r = fs_written_at(ranges, k);
+    end = FS_MAX(end, r.off + r.len);
+  }
   if (locked) unlock(w);
   if (counted) finish(at, entry);
   return end;

@@ -12,6 +12,7 @@
 #include "daemon/outputs/backing.h"
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/outpath.h"
+#include "daemon/outputs/written.h"
 #include "daemon/replicas/replicas.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
@@ -413,7 +414,7 @@ static bool fs_outputs_waits(struct fs_outputs *o) {
 void fs_outputs_timers(struct fs_daemon *d) {
   struct fs_outputs *o = d->outputs;
   if (!d->outputs_pending) return;
-  if (!o->listed && fs_forwarders_pending(d) && d->now < o->list_by) return;
+  if (!o->listed && (fs_forwarders_pending(d) || fs_written_busy(d)) && d->now < o->list_by) return;
   if (!o->listed) fs_outputs_list(d);
   (void)fs_keep_reap();
   uint32_t most = o->stage ? FS_OUTPUTS_STAGED_OUT : o->keep || o->names > 0 ? FS_OUTPUTS_FLIGHT : FS_OUTPUTS_COUNTED;

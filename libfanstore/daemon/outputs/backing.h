@@ -225,8 +225,9 @@ void fs_backing_timers(struct fs_daemon *d);
 /* Publishes the present state of the backing file, wherever its record is now. done gets the
    record or the error. */
 void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
-/* Like fs_backing_publish, if only the extent map has changed and the file may be longer. */
-void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);
+/* Like fs_backing_publish, if only the extent map has changed and the file may be longer. `open`: as
+   for FS_EXTEND_OPEN. */
+void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, bool open, fs_ns_done *done, void *ctx);
 /* Like fs_backing_publish, for a file that nobody has closed or synced: it gets no replica and is not
    staged out. */
 void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx);

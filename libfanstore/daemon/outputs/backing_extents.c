@@ -210,8 +210,8 @@ void fs_extents_extend(struct fs_daemon *d, struct fs_asked a, struct fs_backing
                                      c->extend.appended > f->adopted};
   if (err < 0)
     fs_maps_report(d, fs_extended_told, e);
-  else if (c->tail_len > 0)
-    fs_backing_publish_map(d, c->extend.id, fs_extended, e);
+  else if (c->tail_len > 0 || c->extend.appended_home == 0)
+    fs_backing_publish_map(d, c->extend.id, c->flags & FS_EXTEND_OPEN, fs_extended, e);
   else
     fs_backing_publish(d, c->extend.id, fs_extended, e);
 }

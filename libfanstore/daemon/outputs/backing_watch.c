@@ -21,6 +21,7 @@
 #include "daemon/outputs/locks.h"
 #include "daemon/outputs/replicate.h"
 #include "daemon/outputs/service.h"
+#include "daemon/outputs/written.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -126,10 +127,12 @@ static struct fs_publication *fs_publication_make(struct fs_daemon *d, uint64_t 
   return p;
 }
 
-static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, fs_ns_done *done, void *ctx) {
+static void fs_publication_new(struct fs_daemon *d, uint64_t id, uint64_t begin, bool open, fs_ns_done *done,
+                               void *ctx) {
   const struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_publication *p = fs_publication_make(d, id, done, ctx);
   if (!p) return;
+  p->open = open;
   struct fs_replica_wish wish = {.behind = f && f->publishing, .begin = begin, .end = UINT64_MAX};
   fs_replicate(d, id, wish, fs_publication_replicated, p);
 }
@@ -142,11 +145,11 @@ void fs_backing_publish_open(struct fs_daemon *d, uint64_t id, fs_ns_done *done,
 }
 
 void fs_backing_publish(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
-  fs_publication_new(d, id, 0, done, ctx);
+  fs_publication_new(d, id, 0, false, done, ctx);
 }
 
-void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
-  fs_publication_new(d, id, UINT64_MAX, done, ctx);
+void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, bool open, fs_ns_done *done, void *ctx) {
+  fs_publication_new(d, id, UINT64_MAX, open, done, ctx);
 }
 
 /* ---- files that may be open for writing ---- */
@@ -277,6 +280,7 @@ void fs_backing_look_all(struct fs_daemon *d) {
     fs_open_timers(d, lists[i], UINT32_MAX);
   }
   fs_forwarders_look_all(d);
+  fs_written_look_all(d);
 }
 
 void fs_backing_timers(struct fs_daemon *d) {

@@ -22,6 +22,9 @@ struct fs_client_call {
   union {
     uint64_t id; /* EXTEND, OPEN: the file */
     struct {
+      struct fs_client_call *next;
+    } extend; /* of ranges that the channel has */
+    struct {
       uint64_t id, dir;
       bool file; /* a file whose home is this node */
       bool directory;

@@ -16,6 +16,7 @@
 #include "daemon/outputs/forwarder.h"
 #include "daemon/outputs/locks.h"
 #include "daemon/outputs/replicate.h"
+#include "daemon/outputs/written.h"
 #include "util/table.h"
 
 struct fs_node_segment {
@@ -102,6 +103,10 @@ static void fs_node_segment_extended(void *ctx, fs_err err, const void *body, si
 }
 
 static void fs_node_segment_extends(struct fs_client_call *call, const struct fs_names_call *c) {
+  if (c->extend.written != 0) {
+    fs_written_extend(call, c);
+    return;
+  }
   call->id = c->extend.id;
   fs_segment_extend(call->d, c, fs_node_segment_extended, call);
 }

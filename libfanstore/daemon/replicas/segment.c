@@ -60,8 +60,9 @@ static struct fs_replica_wish fs_segment_wish(const struct fs_names_call *c) {
 
 void fs_segment_extend(struct fs_daemon *d, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
   size_t n = fs_call_size(c);
-  bool own =
-      c->tail_len > 0 && FS_OUTPUT_ID_RANK(c->extend.segment) < d->net->nodes && fs_backing_mine(d, c->extend.segment);
+  /* Without ranges, the partner has the bytes and is to write them to its disk. */
+  bool bytes = c->tail_len > 0 || (c->flags & FS_EXTEND_DURABLE);
+  bool own = bytes && FS_OUTPUT_ID_RANK(c->extend.segment) < d->net->nodes && fs_backing_mine(d, c->extend.segment);
   struct fs_segment_call *p = d->replicas ? malloc(offsetof(struct fs_segment_call, call) + n) : NULL;
   if (!d->replicas) {
     fs_ns_call(d->ns, d->now, c, done, ctx);
