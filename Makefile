@@ -20,7 +20,10 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-protot
 CFLAGS ?= $(if $(filter address% thread,$(SAN)),-O1,-O2) -g
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -Ilibfanstore $(WARN) -fPIC -fvisibility=hidden -pthread \
                -fno-strict-aliasing -fno-semantic-interposition -ffunction-sections -fdata-sections -MMD -MP
-ifneq ($(SAN),)
+# libfanstore.so is for every glibc from 2.17 on. A sanitizer's own dlsym must be the one that is called.
+ifeq ($(SAN),)
+BASE_CFLAGS += -include libfanstore/preload/oldest.h
+else
 BASE_CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SAN)
 endif
@@ -71,7 +74,7 @@ $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.m
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) -Wl,--version-script=libfanstore/preload/exports.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(LZ4) -ldl -pthread
+	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(LZ4) -Wl,--no-as-needed -l:libdl.so.2
 
 $(B)/share/fanstore/%: libfanstore/%
 	@mkdir -p $(@D)
@@ -88,7 +91,7 @@ $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstore-static:
 $(B)/bin/fanstored: $(FANSTORED_OBJ) $(DAEMON_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -pthread
+	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
 $(O)/libfanstore/daemon/mpi/%.o: libfanstore/daemon/mpi/%.c
 	$(say) MPICC $<

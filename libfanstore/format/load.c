@@ -39,7 +39,7 @@ static void fs_explain_open(const char *dataset, const char *shown, fs_err err, 
   struct stat st;
   fs_err there = fs_sys_fstatat(AT_FDCWD, dataset, &st, 0);
   if (err != -ENOENT && err != -ENOTDIR)
-    FS_WHY("%s: cannot open its manifest: %s", shown, strerrordesc_np(-err));
+    FS_WHY("%s: cannot open its manifest: %s", shown, fs_error_text(-err));
   else if (there < 0)
     FS_WHY("%s: no such dataset", shown);
   else if (!S_ISDIR(st.st_mode))
@@ -55,7 +55,7 @@ static fs_err fs_load_text(int fd, const char *shown, char *buf, struct fs_manif
   char reason[256] = "";
   fs_ssize n = fs_read_all(fd, buf, FS_MANIFEST_MAX);
   if (n < 0) {
-    FS_WHY("%s: cannot read its manifest: %s", shown, strerrordesc_np((int)-n));
+    FS_WHY("%s: cannot read its manifest: %s", shown, fs_error_text((int)-n));
     return (fs_err)n;
   }
   fs_err err = fs_manifest_parse(buf, (size_t)n, m, reason, sizeof(reason));

@@ -41,7 +41,8 @@ static void *fs_arena_get(struct fs_builder *b, size_t n) {
 static fs_err fs_grow(void *array, uint64_t *room, uint64_t used, size_t record) {
   if (used < *room) return 0;
   uint64_t more = *room ? *room * 2 : 256;
-  void *p = reallocarray(*(void **)array, more, record);
+  size_t bytes;
+  void *p = __builtin_mul_overflow(more, record, &bytes) ? NULL : realloc(*(void **)array, bytes);
   if (!p) return -ENOMEM;
   *(void **)array = p;
   *room = more;

@@ -141,7 +141,7 @@ fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t wh
   FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   fs_err err = fd < 0 ? fd : fs_sys_fstat(fd, &st);
   if (err < 0) {
-    FS_WHY("cannot open the index: %s", strerrordesc_np(-err));
+    FS_WHY("cannot open the index: %s", fs_error_text(-err));
     return err;
   }
   if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < sizeof(struct fs_index_header)) {
@@ -151,7 +151,7 @@ fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t wh
   uint64_t size = (uint64_t)st.st_size;
   void *map = fs_sys_mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
   if (fs_sys_mmap_failed(map)) {
-    FS_WHY("cannot map the index: %s", strerrordesc_np((int)-(long)map));
+    FS_WHY("cannot map the index: %s", fs_error_text((int)-(long)map));
     return (fs_err)(long)map;
   }
   err = fs_index_attach(map, size, ix, why, why_size);

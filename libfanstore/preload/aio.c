@@ -35,7 +35,7 @@ static int64_t call_in_thread(const struct sigevent *event) {
     pthread_attr_setdetachstate(&own, PTHREAD_CREATE_DETACHED);
     attr = &own;
   }
-  int err = pthread_create(&thread, attr, run_call, c);
+  int err = FS_REAL(pthread_create)(&thread, attr, run_call, c);
   if (attr == &own) pthread_attr_destroy(&own);
   if (err != 0) free(c);
   return -err;

@@ -339,7 +339,7 @@ static int collect(DIR *dir, struct dirent ***out, select_fn *select, compare_fn
     if (select != NULL && !select(e)) continue;
     if (n == room) {
       room = room == 0 ? 64 : room * 2;
-      struct dirent **more = reallocarray(list, room, sizeof(*list));
+      struct dirent **more = realloc(list, room * sizeof(*list));
       if (more == NULL) return free_list(list, n), fs_ret_int(-ENOMEM);
       list = more;
     }

@@ -8,18 +8,18 @@
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
 #include <sys/inotify.h>
-#include <sys/mount.h>
-#include <sys/pidfd.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 
 #include "preload/preload.h"
 
+/* The headers of an older libc do not declare all of them. */
 #define X(ret, name, params, args)                                                                                     \
+  FS_EXPORT ret name params;                                                                                           \
   FS_EXPORT ret name params {                                                                                          \
     return FS_FRESH(FS_REAL(name) args);                                                                               \
   }
 FS_SYMBOLS_FRESH(X)
+FS_SYMBOLS_SHM(X)
 #undef X
 
 /*
@@ -37,7 +37,7 @@ static int temporary(char *t, int suffix, int flags) {
   char *at = template_end(t, suffix);
   for (int tries = 0; tries < 1000; tries++) {
     uint8_t random[6];
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) return -1;
+    if (fs_ret(FS_SYS3(SYS_getrandom, random, sizeof(random), 0)) != (int64_t)sizeof(random)) return -1;
     for (int i = 0; i < 6; i++) at[i] = letters[random[i] % (sizeof(letters) - 1)];
     int r = flags < 0 ? mkdir(t, 0700) : fs_open_common(AT_FDCWD, t, flags | O_CREAT | O_EXCL, 0600);
     if (r >= 0 || errno != EEXIST) return r;

@@ -54,6 +54,9 @@ struct fs_real {
 };
 extern FS_INTERNAL struct fs_real fs_real;
 void fs_real_resolve(void);
+/* Returns what does the work of a function that this libc lacks (older.c). It fails with ENOSYS if
+   nothing can. */
+void *fs_older(const char *name);
 /* Sets a variable by libc's own setenv (real.c). */
 void fs_env_set(const char *name, const char *value);
 void fs_env_drop(const char *name);
@@ -181,8 +184,8 @@ static inline bool fs_worth_retry(int err) {
 }
 
 /* A call on a dataset's file that libc makes a cancellation point. Cancellation comes before
-   anything is done, as in libc. */
-#define FS_CANCELLABLE(call) (pthread_testcancel(), call)
+   anything is done, as in libc. The pointer is never NULL (real.c). */
+#define FS_CANCELLABLE(call) (fs_real.pthread_testcancel(), call)
 
 /* The frame of a wrapper that takes a descriptor. `ours` uses s, the open file, and goes on with it
    whatever becomes of the number. If the file's offset has moved to a real descriptor (fdreal.h),

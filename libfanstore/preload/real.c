@@ -14,14 +14,10 @@
 #include "preload/preload.h"
 #include "util/util.h"
 
-struct fs_real fs_real;
-void *fs_real_dlopen; /* for dlopen_entry.S */
-
-/* Stands in for a function that this libc lacks. */
-static long not_there(void) {
-  errno = ENOSYS;
-  return -1;
+static void no_cancellation(void) {
 }
+struct fs_real fs_real = {.pthread_testcancel = no_cancellation};
+void *fs_real_dlopen; /* for dlopen_entry.S */
 
 static ssize_t raw_read(int fd, void *buf, size_t n) {
   return fs_ret(fs_sys_read(fd, buf, n));
@@ -65,7 +61,7 @@ static void set_bootstrap(void) {
 
 static void resolve(void *slot, const char *name) {
   void *p = dlsym(RTLD_NEXT, name);
-  if (p == NULL) p = (void *)not_there;
+  if (p == NULL) p = fs_older(name);
   __atomic_store_n((void **)slot, p, __ATOMIC_RELEASE);
 }
 

@@ -71,6 +71,9 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, pselect, (int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *t, const sigset_t *m),               \
     (n, r, w, e, t, m))
 
+/* Like the rows of FS_SYMBOLS_FRESH. In librt before glibc 2.34. */
+#define FS_SYMBOLS_SHM(X) X(int, shm_open, (const char *n, int f, mode_t m), (n, f, m))
+
 /* Each of these returns one new descriptor and takes no virtual one. */
 #define FS_SYMBOLS_FRESH(X)                                                                                            \
   X(int, socket, (int d, int t, int p), (d, t, p))                                                                     \
@@ -83,7 +86,6 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(int, timerfd_create, (clockid_t c, int f), (c, f))                                                                 \
   X(int, signalfd, (int fd, const sigset_t *m, int f), (fd, m, f))                                                     \
   X(int, pidfd_open, (pid_t p, unsigned f), (p, f))                                                                    \
-  X(int, shm_open, (const char *n, int f, mode_t m), (n, f, m))                                                        \
   X(int, posix_openpt, (int f), (f))                                                                                   \
   X(int, getpt, (void), ())                                                                                            \
   X(int, pidfd_getfd, (int fd, int t, unsigned f), (fd, t, f))                                                         \
@@ -150,11 +152,15 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
 #define FS_SYMBOLS_NAMES(X)                                                                                            \
   X(char *, mktemp, (char *t), (t))                                                                                    \
   X(FILE *, tmpfile, (void), ())                                                                                       \
-  X(int, login_tty, (int fd), (fd))                                                                                    \
-  X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))        \
   X(int, fclose, (FILE * f), (f))                                                                                      \
   X(mode_t, umask, (mode_t m), (m))
 
+/* In libutil before glibc 2.34. */
+#define FS_SYMBOLS_PTY(X)                                                                                              \
+  X(int, login_tty, (int fd), (fd))                                                                                    \
+  X(int, openpty, (int *m, int *s, char *n, const struct termios *t, const struct winsize *w), (m, s, n, t, w))
+
+/* In librt before glibc 2.34. */
 #define FS_SYMBOLS_AIO(X)                                                                                              \
   X(int, aio_read, (struct aiocb * c), (c))                                                                            \
   X(int, aio_write, (struct aiocb * c), (c))                                                                           \
@@ -285,6 +291,11 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(void *, dlopen, (const char *p, int f), (p, f))                                                                    \
   X(void *, dlmopen, (Lmid_t n, const char *p, int f), (n, p, f))
 
+/* These have no wrapper. In libpthread before glibc 2.34. */
+#define FS_SYMBOLS_THREAD(X)                                                                                           \
+  X(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *p), (t, a, fn, p))        \
+  X(void, pthread_testcancel, (void), ())
+
 /* Each of these changes who the caller is. */
 #define FS_SYMBOLS_IDS(X)                                                                                              \
   X(int, setuid, (uid_t u), (u))                                                                                       \
@@ -303,6 +314,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_EXIT(X)                                                                                                   \
   FS_SYMBOLS_FD(X)                                                                                                     \
   FS_SYMBOLS_FRESH(X)                                                                                                  \
+  FS_SYMBOLS_SHM(X)                                                                                                    \
   FS_SYMBOLS_TEMP(X)                                                                                                   \
   FS_SYMBOLS_PAIR(X)                                                                                                   \
   FS_SYMBOLS_STAT(X)                                                                                                   \
@@ -311,6 +323,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_NOT_TTY(X)                                                                                                \
   FS_SYMBOLS_NOTIFY(X)                                                                                                 \
   FS_SYMBOLS_NAMES(X)                                                                                                  \
+  FS_SYMBOLS_PTY(X)                                                                                                    \
   FS_SYMBOLS_AIO(X)                                                                                                    \
   FS_SYMBOLS_XATTR(X)                                                                                                  \
   FS_SYMBOLS_DIR(X)                                                                                                    \
@@ -320,6 +333,7 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   FS_SYMBOLS_STDIO(X)                                                                                                  \
   FS_SYMBOLS_WIDE(X)                                                                                                   \
   FS_SYMBOLS_PROCESS(X)                                                                                                \
+  FS_SYMBOLS_THREAD(X)                                                                                                 \
   FS_SYMBOLS_IDS(X)
 
 #endif

@@ -60,6 +60,8 @@ fs_err fs_mkdirs(const char *path, mode_t mode);
 /* Removes a tree of our own files, including `path`, and never follows symlinks out of it. Returns
    0 or the first error. */
 fs_err fs_remove_tree(const char *path);
+/* Returns libc's text for an errno, in English if this libc has such texts. Never NULL. */
+const char *fs_error_text(int err);
 /* Returns true for "." and "..". */
 static inline bool fs_is_dot(const char *name) {
   return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));

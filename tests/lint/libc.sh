@@ -50,6 +50,15 @@ while read -r name default; do
 done < <(awk '{ n[$1]++ } $2 ~ /^@/ { d[$1] = $2 } END { for (f in n) if (n[f] > 1) print f, d[f] }' "$tmp/versions" |
   sort | join - "$tmp/claimed")
 
+# What glibc 2.17 lacks has a stand-in, or programs get ENOSYS on older systems. The version of a name is its oldest one.
+sed -n 's/^.*X([a-zA-Z_ *0-9]*, \([a-zA-Z_0-9]*\),.*/\1/p' libfanstore/preload/symbols.h | sort >"$tmp/real"
+sed 's/ @*GLIBC_/ /' "$tmp/versions" | sort -k 1,1 -k 2,2V | awk '!seen[$1]++' | sort | join - "$tmp/real" >"$tmp/oldest"
+[ "$(wc -l <"$tmp/oldest")" -gt 200 ] || complain "libfanstore/preload/symbols.h: too few rows found"
+while read -r name version; do
+  [ "$(printf '%s\n' "$version" 2.17 | sort -V | tail -n 1)" = 2.17 ] || grep -qE "X\($name,|FS_NAMED\($name\)|\"$name\"" \
+    libfanstore/preload/older.c || complain "$name is of glibc $version: older.c needs a stand-in"
+done <"$tmp/oldest"
+
 new=$(sort "$tmp/functions" "$tmp/numbers" | comm -23 - "$tmp/known" | tr '\n' ' ')
 newer() { [ "$version" != "$tables_libc" ] && [ "$(printf '%s\n' "$version" "$tables_libc" | sort -V | tail -n 1)" = "$version" ]; }
 if [ -n "$new" ]; then

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # libfanstore.so exports names of libc and fanstore_*, a few of libaio and liburing, and nothing else. It needs libc and
-# nothing else (no MPI, no C++, no lz4 that could clash with the program's), is bound at load time, and calls nothing
-# that ends the process or prints.
+# nothing else (no MPI, no C++, no lz4 that could clash with the program's), no symbol newer than glibc 2.17, is bound at
+# load time, and calls nothing that ends the process or prints.
 . "$(dirname "$0")/files.sh"
 lib=$build/lib/libfanstore.so
 [ -f "$lib" ] || { echo "no $lib"; exit 1; }
 need nm
+need objdump
 
 libc=$(ldd "$lib" | awk '$1 == "libc.so.6" { print $3 }')
 exported() { nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
@@ -15,10 +16,18 @@ while read -r name; do complain "exports $name, which libc does not"; done < <(
 
 while read -r name; do
   case $name in
-    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | ld-linux*) ;;
+    libc.so.6 | libdl.so.2 | ld-linux*) ;;
     *) complain "needs $name" ;;
   esac
 done < <(readelf -d "$lib" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+
+# Old and new systems have libdl.so.2. Before glibc 2.34 dlsym is there.
+readelf -d "$lib" | grep -q 'NEEDED.*\[libdl\.so\.2\]' || complain "does not need libdl.so.2"
+oldest=2.17
+while read -r version name; do
+  [ "$(printf '%s\n' "$version" $oldest | sort -V | tail -n 1)" = $oldest ] ||
+    complain "needs $name of GLIBC_$version, newer than $oldest: preload/oldest.h binds it, or preload/older.c looks it up"
+done < <(objdump -T "$lib" | sed -n 's/.*\*UND\*.*GLIBC_\([0-9.]*\))\{0,1\}  *\(.*\)/\1 \2/p')
 
 while read -r name; do complain "calls $name"; done < <(nm -D --undefined-only "$lib" |
   awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE 'exit|_exit|_Exit|quick_exit|abort|__assert_fail|printf|__printf_chk|__fprintf_chk|vprintf|fprintf|puts|fputs|putc|fputc|putchar|fwrite|perror')
