@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an older libc does not have, so that one library serves every glibc from 2.17 on. real.c asks
- * for a stand-in for each function that dlsym does not find. A stand-in calls the function of the
- * older libc, makes the system call, or loads the library that the function was in. No locks; two
- * threads that resolve at once store the same pointers.
+ * Finds the real functions in every glibc from 2.17 on, for real.c. If this libc lacks a function,
+ * a stand-in calls the function of the older libc, makes the system call, or loads the library that
+ * the function was in. No locks; two threads that resolve at once store the same pointers.
  */
-#include <linux/fs.h>
 #include <stdlib.h>
 
 #include "preload/preload.h"
@@ -129,9 +127,32 @@ static void look_up_old(void) {
   *(void **)&old_xmknodat = dlsym(RTLD_NEXT, "__xmknodat");
 }
 
-void *fs_older(const char *name) {
+void *fs_stand_in(const char *name) {
   if (old_fxstat == NULL) look_up_old();
   for (size_t i = 0; i < FS_ARRAY_LEN(stand_ins); i++)
     if (strcmp(stand_ins[i].name, name) == 0) return stand_ins[i].function;
   return (void *)not_there;
+}
+
+/* Before glibc 2.36, dlsym with RTLD_NEXT finds the oldest version of a function. It also finds
+   libattr's own ones, which no program calls any more: they call syscall(2), and so this library. */
+static const struct {
+  const char *name, *version;
+} versions[] = {
+    {"glob", "GLIBC_2.27"},        {"lio_listio", "GLIBC_2.34"},  {"lio_listio", "GLIBC_2.4"},
+    {"nftw", "GLIBC_2.3.3"},       {"posix_spawn", "GLIBC_2.15"}, {"posix_spawnp", "GLIBC_2.15"},
+    {"quick_exit", "GLIBC_2.24"},  {"realpath", "GLIBC_2.3"},     {"getxattr", "GLIBC_2.3"},
+    {"lgetxattr", "GLIBC_2.3"},    {"fgetxattr", "GLIBC_2.3"},    {"listxattr", "GLIBC_2.3"},
+    {"llistxattr", "GLIBC_2.3"},   {"flistxattr", "GLIBC_2.3"},   {"setxattr", "GLIBC_2.3"},
+    {"lsetxattr", "GLIBC_2.3"},    {"fsetxattr", "GLIBC_2.3"},    {"removexattr", "GLIBC_2.3"},
+    {"lremovexattr", "GLIBC_2.3"}, {"fremovexattr", "GLIBC_2.3"},
+};
+
+void *fs_real_find(const char *name) {
+  void *p = NULL;
+  for (size_t i = 0; i < FS_ARRAY_LEN(versions) && p == NULL; i++)
+    if (versions[i].name[0] == name[0] && strcmp(versions[i].name, name) == 0)
+      p = dlvsym(RTLD_NEXT, name, versions[i].version);
+  if (p == NULL) p = dlsym(RTLD_NEXT, name);
+  return p != NULL ? p : fs_stand_in(name);
 }

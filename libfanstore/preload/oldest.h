@@ -22,6 +22,7 @@
 #define FS_OLDEST(name, version) __asm__(".symver " #name ", " #name "@GLIBC_2.17")
 #endif
 FS_OLDEST(dlsym, "2.2.5");
+FS_OLDEST(dlvsym, "2.2.5");
 FS_OLDEST(dlclose, "2.2.5");
 FS_OLDEST(dlinfo, "2.3.3");
 

@@ -47,6 +47,17 @@
 #include "client/outputs/outputs.h"
 #include "preload/symbols.h"
 
+/* The headers of an older libc do not declare these. */
+int close_range(unsigned first, unsigned last, int flags);
+int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
+void closefrom(int low);
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
 struct fs_real {
 #define X(ret, name, params, args) ret(*name) params;
   FS_SYMBOLS(X)
@@ -54,9 +65,11 @@ struct fs_real {
 };
 extern FS_INTERNAL struct fs_real fs_real;
 void fs_real_resolve(void);
-/* Returns what does the work of a function that this libc lacks (older.c). It fails with ENOSYS if
-   nothing can. */
-void *fs_older(const char *name);
+/* Returns the real function, or what does its work on a libc that lacks it. Never NULL: what cannot
+   be done fails with ENOSYS (older.c). */
+void *fs_real_find(const char *name);
+/* Returns what does the work of a function on a libc that lacks it. */
+void *fs_stand_in(const char *name);
 /* Sets a variable by libc's own setenv (real.c). */
 void fs_env_set(const char *name, const char *value);
 void fs_env_drop(const char *name);

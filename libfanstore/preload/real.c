@@ -14,8 +14,7 @@
 #include "preload/preload.h"
 #include "util/util.h"
 
-static void no_cancellation(void) {
-}
+static void no_cancellation(void) {}
 struct fs_real fs_real = {.pthread_testcancel = no_cancellation};
 void *fs_real_dlopen; /* for dlopen_entry.S */
 
@@ -60,9 +59,7 @@ static void set_bootstrap(void) {
 }
 
 static void resolve(void *slot, const char *name) {
-  void *p = dlsym(RTLD_NEXT, name);
-  if (p == NULL) p = fs_older(name);
-  __atomic_store_n((void **)slot, p, __ATOMIC_RELEASE);
+  __atomic_store_n((void **)slot, fs_real_find(name), __ATOMIC_RELEASE);
 }
 
 void fs_real_resolve(void) {

@@ -21,6 +21,8 @@ echo '#include <sys/syscall.h>' | "${CC:-cc}" -E -dM -x c - | sed -n 's/^#define
 nm -D --defined-only "$lib" | awk '$2 ~ /[TWi]/ { sub(/@.*/, "", $3); print $3 }' | grep -vxE "$not_libc" | sort -u >"$tmp/exports"
 grep -o 'X(SYS_[a-z0-9_]*' libfanstore/preload/syscall.c | sed 's/X(//' | sort -u >"$tmp/routed"
 
+sed -n 's/^.*X([a-zA-Z_ *0-9]*, \([a-zA-Z_0-9]*\),.*/\1/p' libfanstore/preload/symbols.h | sort >"$tmp/real"
+
 grep -v '^#' "$table" >"$tmp/table"
 grep -v '^#' tests/lint/libc_plain.txt | tr ' ' '\n' | sed '/^$/d' >"$tmp/plain"
 cut -f 1 "$tmp/table" | sort - "$tmp/plain" >"$tmp/known"
@@ -47,11 +49,13 @@ while IFS= read -r name; do complain "$name: in syscall.c, but not in the table"
 while read -r name default; do
   grep -q "^$name	.*\[calls ${default#@}\]$" "$tmp/table" ||
     complain "$name has several versions: the table should say [calls ${default#@}], if the wrapper suits it"
+  ! grep -qx "$name" "$tmp/real" || [ "${default#@}" = GLIBC_2.34 ] ||
+    grep -qF "{\"$name\", \"${default#@}\"}" libfanstore/preload/older.c ||
+    complain "$name has several versions: older.c should find ${default#@}"
 done < <(awk '{ n[$1]++ } $2 ~ /^@/ { d[$1] = $2 } END { for (f in n) if (n[f] > 1) print f, d[f] }' "$tmp/versions" |
   sort | join - "$tmp/claimed")
 
 # What glibc 2.17 lacks has a stand-in, or programs get ENOSYS on older systems. The version of a name is its oldest one.
-sed -n 's/^.*X([a-zA-Z_ *0-9]*, \([a-zA-Z_0-9]*\),.*/\1/p' libfanstore/preload/symbols.h | sort >"$tmp/real"
 sed 's/ @*GLIBC_/ /' "$tmp/versions" | sort -k 1,1 -k 2,2V | awk '!seen[$1]++' | sort | join - "$tmp/real" >"$tmp/oldest"
 [ "$(wc -l <"$tmp/oldest")" -gt 200 ] || complain "libfanstore/preload/symbols.h: too few rows found"
 while read -r name version; do

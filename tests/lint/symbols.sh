@@ -37,6 +37,6 @@ readelf -lW "$lib" | grep -q 'GNU_STACK.*RWE' && complain "has an executable sta
 for tool in fs-prepare fs-launch; do
   [ -f "$build/bin/$tool" ] || continue
   while read -r name; do complain "$tool needs $name"; done < <(
-    readelf -d "$build/bin/$tool" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libpthread|ld-linux.*)\.so')
+    readelf -d "$build/bin/$tool" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so')
 done
 verdict
