@@ -36,7 +36,7 @@ static void listen_on(pid_t parent) {
   prctl(PR_SET_NAME, "group-listener");
   /* Other programs see this name. */
   memset(program_invocation_name, 'x', strlen(program_invocation_name));
-  close_range(0, ~0u, 0);
+  fs_sys_close_range(0, ~0u);
   while (getppid() == parent) {
     int sig = sigwaitinfo(&all, NULL);
     if (sig > 0 && sig < FS_GROUP_SIGNALS) atomic_store(&heard->ns[sig], fs_now_ns());

@@ -22,7 +22,7 @@ static void guard_let_go(int fd) {
   int null = open("/dev/null", O_RDWR);
   for (int i = 0; i < 3; i++) dup2(null, i);
   if (fd != 3) dup3(fd, 3, O_CLOEXEC);
-  close_range(4, ~0u, 0);
+  fs_sys_close_range(4, ~0u);
 }
 
 static void guard_wait(pid_t pid, int ms) {

@@ -7,11 +7,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #if defined(__x86_64__) && __has_include(<Zydis/Disassembler.h>) /* version 4 */
 #include <Zydis/Zydis.h>
 #define FS_ZYDIS 1
 #endif
+
+#include "util/numbers.h"
 
 static const struct {
   const char *name;
@@ -79,8 +80,8 @@ static fs_err load_decoder(void) {
   static bool loaded;
   char name[32];
   if (loaded) return 0;
-  snprintf(name, sizeof(name), "libZydis.so.%d.%d", ZYDIS_VERSION_MAJOR(ZYDIS_VERSION),
-           ZYDIS_VERSION_MINOR(ZYDIS_VERSION));
+  snprintf(name, sizeof(name), "libZydis.so.%d.%d", (int)ZYDIS_VERSION_MAJOR(ZYDIS_VERSION),
+           (int)ZYDIS_VERSION_MINOR(ZYDIS_VERSION));
   void *so = dlopen(name, RTLD_NOW);
   if (!so) return -ELIBACC;
   zydis.init = (__typeof__(zydis.init))dlsym(so, "ZydisDecoderInit");

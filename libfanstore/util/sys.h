@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "util/base.h"
+#include "util/numbers.h"
 
 #if defined(__clang_analyzer__)
 long fs_syscall6(long n, long a, long b, long c, long d, long e, long f); /* the analyzer does not look into asm */
@@ -58,6 +59,10 @@ static inline fs_fd fs_sys_openat(int dirfd, const char *path, int flags, mode_t
 }
 static inline fs_err fs_sys_close(int fd) {
   return (fs_err)FS_SYS1(SYS_close, fd);
+}
+/* Closes all descriptors from `first` to `last`. */
+static inline fs_err fs_sys_close_range(unsigned first, unsigned last) {
+  return (fs_err)FS_SYS3(SYS_close_range, first, last, 0);
 }
 static inline fs_ssize fs_sys_read(int fd, void *buf, size_t n) {
   return FS_SYS3(SYS_read, fd, buf, n);

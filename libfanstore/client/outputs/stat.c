@@ -71,8 +71,9 @@ fs_err fs_output_kernel_stat(const struct fs_found *f, struct stat *st, int flag
 
 /* Fills in the attributes of a directory that was removed while a process is in it. */
 static void removed_stat(uint32_t mount, const struct fs_output_node *n, struct stat *st) {
-  struct fs_record r = {.id = atomic_load_explicit(&n->id, memory_order_relaxed),
-                        .mode = atomic_load_explicit(&n->mode, memory_order_relaxed)};
+  struct fs_record r = {0};
+  r.id = atomic_load_explicit(&n->id, memory_order_relaxed);
+  r.mode = atomic_load_explicit(&n->mode, memory_order_relaxed);
   fs_output_record_stat(mount, &r, st);
   st->st_nlink = 0;
 }
