@@ -81,8 +81,8 @@ static void tell_loader(struct fs_doctor *d, const struct fs_object *o) {
     fs_doctor_tell(d, FS_BYPASS, o->path,
                    "its loader is %s, not glibc's; it may not know LD_PRELOAD: rebuild it for glibc", interp);
   else if (!same_as_ours(interp, "/lib64/ld-linux-x86-64.so.2") && !same_as_ours(interp, "/lib/ld-linux-aarch64.so.1"))
-    fs_doctor_tell(d, FS_MAYBE, o->path,
-                   "it has a glibc of its own (%s); libfanstore.so must be built for that one or an older one", interp);
+    fs_doctor_tell(d, FS_MAYBE, o->path, "it has a glibc of its own (%s); libfanstore.so needs glibc 2.17 or newer",
+                   interp);
 }
 
 /* Reports the kind of the file. Returns false if there is nothing else to report. */

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/real/program.h"
 #include "ipc/node.h"
 #include "supervise.h"
 
@@ -56,6 +57,12 @@ static fs_fd receive_listener(int from) {
   return fd;
 }
 
+/* musl's dynamic linker ends a program at a library of glibc's. */
+static bool is_musl(const char *command) {
+  char path[PATH_MAX];
+  return fs_program_loads(AT_FDCWD, fs_program_find(command, path), NULL) == FS_LOADS_ENDS;
+}
+
 /* Becomes COMMAND in a child process. */
 static void become(const struct fs_static *s, int to) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -66,7 +73,8 @@ static void become(const struct fs_static *s, int to) {
   if (fd < 0) _exit(FS_STATIC_FAILED);
   const char *as_is = getenv(FS_ENV_AS_IS);
   if (as_is != NULL && strcmp(as_is, FS_STATIC_AS_IS) == 0) unsetenv(FS_ENV_AS_IS);
-  if (s->preload != NULL && setenv("LD_PRELOAD", s->preload, 1) != 0) _exit(FS_STATIC_FAILED);
+  if (s->preload != NULL && !is_musl(s->command[0]) && setenv("LD_PRELOAD", s->preload, 1) != 0)
+    _exit(FS_STATIC_FAILED);
   execvp(s->command[0], s->command);
   bool missing = errno == ENOENT || errno == ENOTDIR;
   say("%s: %s", s->command[0], missing ? "command not found" : strerror(errno));

@@ -3,7 +3,8 @@
  * The environment of a program that is about to be executed (environ.h). The variables that a
  * program gets back are those that this process started with. A program gets them only if it has
  * this process's dynamic linker: another libc's would end at a library that it cannot load. So a
- * process that has changed its root directory gives nothing. No locks, no allocation except mmap.
+ * process that has changed its root directory gives nothing. A program of musl loses LD_PRELOAD: the
+ * libraries in it are this libc's. No locks, no allocation except mmap.
  */
 #include "preload/environ.h"
 
@@ -136,7 +137,8 @@ static void plan_changes(struct fs_env_plan *p, const struct fs_program_start *s
   bool named = fs_program_names_us(start->envp);
   p->preloaded = fs_program_value(start->envp, FS_PRELOAD);
   p->give = !named && may_give(p, &program, loads);
-  p->loads_us = (named || p->give) && loads != FS_LOADS_NOT;
+  p->loads_us = (named || p->give) && loads > FS_LOADS_NOT;
+  p->drop = loads == FS_LOADS_ENDS && !given.as_is && p->preloaded != NULL && strstr(p->preloaded, FS_LIBRARY_WORD);
   p->paths = p->loads_us ? fs_library_paths(&program) : NULL;
 }
 
@@ -153,7 +155,7 @@ size_t fs_env_plan(struct fs_env_plan *p, const struct fs_program_start *start) 
     FS_SYS2(SYS_munmap, elf, PATH_MAX);
   }
   while (start->envp != NULL && start->envp[p->count] != NULL) p->count++;
-  if (!p->give && !p->state && p->paths == NULL) return 0;
+  if (!p->give && !p->drop && !p->state && p->paths == NULL) return 0;
   size_t bytes = (p->count + FS_GIVEN_MAX + 4) * sizeof(char *);
   if (p->give) bytes += preload_size(p);
   if (p->paths != NULL) bytes += sizeof(FS_PATHS) + 1 + strlen(p->paths);
@@ -173,7 +175,7 @@ static char *join(char **text, const char *name, const char *first, const char *
 
 static bool is_replaced(const struct fs_env_plan *p, const char *item) {
   if (p->state && names(item, FS_ENV_STATE)) return true;
-  return (p->give && names(item, FS_PRELOAD)) || (p->paths != NULL && names(item, FS_PATHS));
+  return ((p->give || p->drop) && names(item, FS_PRELOAD)) || (p->paths != NULL && names(item, FS_PATHS));
 }
 
 static char *preload_item(const struct fs_env_plan *p, char **text) {

@@ -23,6 +23,7 @@ struct fs_env_plan {
   size_t count;          /* strings of envp */
   bool loads_us;         /* the program will load this library */
   bool give;             /* it gets this library and its variables back */
+  bool drop;             /* it loses LD_PRELOAD */
   bool state;            /* it gets FANSTORE_STATE */
   bool last;             /* this library goes behind what LD_PRELOAD has */
   char *paths;           /* its new LD_LIBRARY_PATH; NULL: unchanged */

@@ -58,7 +58,7 @@ static bool read_shebang(int route, const struct fs_found *f, char *line, char *
                                     : fs_data_read(f->mount, f->entry, line, FS_SHEBANG_MAX - 1, 0, NULL);
   if (n <= 0 || !parse_shebang(line, (size_t)n, interpreter, argument)) return false;
   /* An interpreter without this library can read the backing file. */
-  return route != FS_REDIRECT || fs_program_loads(AT_FDCWD, *interpreter, NULL) != FS_LOADS_NOT;
+  return route != FS_REDIRECT || fs_program_loads(AT_FDCWD, *interpreter, NULL) > FS_LOADS_NOT;
 }
 
 static size_t count(char *const argv[]) {

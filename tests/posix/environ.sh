@@ -45,6 +45,7 @@ linker=$(find /lib -maxdepth 1 -name 'ld-musl-*' 2>/dev/null | head -n 1)
 if [ -n "$linker" ] && command -v musl-gcc >/dev/null; then
   musl-gcc -w -pthread -o "$work/musl" "$root/tests/posix/environ.c"
   equal "musl" 0 "$(sees env -i "$work/musl" e2big "$file"; echo $?)"
+  equal "musl, which loses LD_PRELOAD" 0 "$(sees env "$work/musl" e2big "$file"; echo $?)"
 fi
 if cc -w -pthread -fsanitize=address -o "$work/asan" "$root/tests/posix/environ.c" 2>/dev/null; then
   equal "libasan" 0 "$(sees env -i ASAN_OPTIONS=detect_leaks=0 "$work/asan" e2big "$file"; echo $?)"

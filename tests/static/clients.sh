@@ -91,13 +91,13 @@ int main(int argc, char **argv) {
 }
 END
 compilers=0
-for compiler in cc musl-gcc; do
-  if command -v "$compiler" >/dev/null && "$compiler" -static -w -o "$work/prog" "$work/prog.c" 2>/dev/null; then
+for compiler in "cc -static" "musl-gcc -static" musl-gcc; do
+  if command -v "${compiler%% *}" >/dev/null && $compiler -w -o "$work/prog" "$work/prog.c" 2>/dev/null; then
     same "$work/prog" @/train @/large
     compilers=$((compilers + 1))
   fi
 done
-echo "ok - $compilers C libraries, linked statically"
+echo "ok - $compilers C libraries, linked statically, and musl dynamically"
 
 if command -v go >/dev/null; then
   cp "$(dirname "$0")/client.go" "$work/client.go"

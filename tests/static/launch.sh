@@ -50,6 +50,15 @@ equal "standard input" "$(seq 100000 | md5sum)" \
   "$(seq 100000 | launch --static --dataset "$work/ds" -- busybox md5sum 2>/dev/null)"
 equal "with the library" "$(md5sum <"$work/source/large")" \
   "$(launch --static --dataset "$work/ds" -- "$python" -c "import os; os.system('busybox md5sum < $mnt/large')" 2>/dev/null)"
+if command -v musl-gcc >/dev/null; then
+  printf '%s\n' '#include <stdio.h>' 'int main(int n, char **v) {' '  FILE *f = fopen(v[1], "r");' \
+    '  for (int c; f != NULL && (c = getc(f)) != EOF;) putchar(c);' '  return f == NULL;' '}' >"$work/musl.c"
+  musl-gcc -o "$work/musl" "$work/musl.c"
+  equal "musl, with the library in LD_PRELOAD" "$(md5sum <"$work/source/large")" \
+    "$(launch --static --dataset "$work/ds" -- "$work/musl" "$mnt/large" 2>/dev/null | md5sum)"
+  equal "musl, from a preloaded program" "$(md5sum <"$work/source/large")" \
+    "$(launch --static --dataset "$work/ds" -- sh -c "$work/musl $mnt/large; true" 2>/dev/null | md5sum)"
+fi
 echo "ok - statuses, standard input, a preloaded program that starts a static one"
 
 status 0 busybox sh -c 'busybox sleep 300 >/dev/null 2>&1 & exit 0'

@@ -72,6 +72,7 @@ static const char *own_linker(void) {
 
 static enum fs_loads linker_loads(const char *name) {
   const char *own = own_linker();
+  if (strncmp(base_name(name), "ld-musl", 7) == 0) return FS_LOADS_ENDS;
   if (!is_a_linker(name)) return FS_LOADS_NOT;
   return own != NULL && strcmp(own, name) == 0 ? FS_LOADS : FS_LOADS_MAYBE;
 }
@@ -131,7 +132,7 @@ enum fs_loads fs_program_loads(int dirfd, const char *path, char elf[PATH_MAX]) 
 }
 
 bool fs_program_loads_us(int dirfd, const char *path, char *const envp[]) {
-  return fs_program_names_us(envp) && fs_program_loads(dirfd, path, NULL) != FS_LOADS_NOT;
+  return fs_program_names_us(envp) && fs_program_loads(dirfd, path, NULL) > FS_LOADS_NOT;
 }
 
 const char *fs_program_find(const char *file, char out[PATH_MAX]) {

@@ -13,7 +13,8 @@
 #include "util/base.h"
 
 enum fs_loads {
-  FS_LOADS_NOT,   /* static, of another libc, or it changes user */
+  FS_LOADS_ENDS,  /* musl's dynamic linker would end it at this library */
+  FS_LOADS_NOT,   /* static, or it changes user */
   FS_LOADS_MAYBE, /* it cannot be read, or is no program */
   FS_LOADS,       /* it has the dynamic linker of this process */
 };
