@@ -67,7 +67,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
@@ -136,6 +136,11 @@ check-clients-asan: ## almost all of them with a library under AddressSanitizer
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=asan FS_CLIENTS_EXCEPT='^programs/(curl|gdb.*|less-man)$$' \
 	  FS_ASAN_LIB=$(CURDIR)/build/san-address/lib/libfanstore.so \
 	  $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
+
+check-systems: ## Debian 11 and 13 in roots that are kept: builds, and programs with this library (as root)
+	@tests/setup/packages.sh build check systems
+	@$(SUB) all
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,systems)
 
 check-lint: setup-check
 	@$(SUB) all

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# timeout: 1500
+# long: 120
+# FanStore builds on an older and on a newer Debian, without warnings. What is built there runs
+# there: the library alone, and where Open MPI is version 4 a job of two emulated nodes. The
+# stand-ins for what its libc lacks work. The library needs no symbol newer than glibc 2.17 there
+# either, and the programs of this machine load it.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/functions.bash"
+need_systems
+need_command git objdump
+
+systems_source "$work/source"
+
+build() { # SUITE ROOT TREE
+  mkdir -p "$3" "$2/ccache"
+  git -C "$root" ls-files -z | tar -C "$root" -c --null -T - -f - | tar -x -C "$3" -f -
+  enter "$2" /usr/bin/env CCACHE_DIR=/ccache CCACHE_NOHASHDIR=1 OMPI_CC='ccache gcc' \
+    make -s -C "$3" -j"$(nproc)" CC='ccache gcc' WERROR=1 all \
+    build/tests/unit/test_preload_older >"$work/make" 2>&1 || {
+    tail -n 30 "$work/make"
+    fail "$1: make"
+  }
+  enter "$2" env -C / "$3/build/tests/unit/test_preload_older" >"$work/unit" 2>&1 || {
+    tail "$work/unit"
+    fail "$1: stand-ins"
+  }
+  say "$1: built with $(enter "$2" gcc --version | head -n 1)"
+  FS_BUILD=$3/build "$root/tests/lint/symbols.sh" || fail "$1: the library's symbols"
+}
+
+# The UCX of Debian 11 (1.10) does not use loopback, so Open MPI goes without.
+job() { # SUITE ROOT TREE
+  enter "$2" /usr/bin/env FANSTORE_RUN_BASE="$TMPDIR" TMPDIR="$TMPDIR" FANSTORE_PML=ob1 \
+    "$3/build/bin/fs-launch" --dataset "$work/ds" --local-dir "$work/local" --emulate 2 \
+    --read-only -- bash "$here/programs.bash" "$mnt" "$TMPDIR/scratch" "$here/programs.py" \
+    >"$work/job" 2>"$work/job.err" || {
+    tail "$work/job.err"
+    fail "$1: a job"
+  }
+  compared "$1, a job of what is built there" "$work/expected" "$work/job"
+  echo "ok - $1: a job of two emulated nodes"
+}
+
+one_system() { # SUITE
+  local suite=$1 system tree=$work/$1 library=$work/$1/build/lib/libfanstore.so
+  system=$(system_root "$suite" gcc libc6-dev make libopenmpi-dev openmpi-bin liblz4-dev \
+    libxxhash-dev libcmocka-dev ccache)
+  build "$suite" "$system" "$tree"
+  programs "$system" "$work/source" >"$work/expected" || fail "$suite: the plain directory"
+
+  rm -rf "$work/ds" "$work/local"
+  enter "$system" "$tree/build/bin/fs-prepare" pack "$work/source" "$work/ds" --partitions 3 \
+    --mount "$mnt" >"$work/pack"
+  local alone=(LD_PRELOAD="$library" FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt")
+  programs "$system" "$mnt" "${alone[@]}" >"$work/alone"
+  compared "$suite, the library that is built there" "$work/expected" "$work/alone"
+  equal "$suite: its library in a program of this machine" "$(md5sum <"$work/source/d/big")" \
+    "$(env "${alone[@]}" cat "$mnt/d/big" | md5sum)"
+  echo "ok - $suite: builds, and its library works there and here"
+  case $(enter "$system" mpirun --version) in
+    *' 4.'*) job "$suite" "$system" "$tree" ;;
+    *) say "$suite: no job, since fs-launch is for Open MPI 4" ;;
+  esac
+  rm -rf "$tree"
+}
+for suite in $(systems); do one_system "$suite"; done
