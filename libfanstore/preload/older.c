@@ -81,10 +81,10 @@ static void *moved(const char *library, const char *name) {
 }
 #define FS_MOVED(library, ret, name, params, args)                                                                     \
   static ret older_##name params {                                                                                     \
-    ret(*p) params;                                                                                                    \
-    *(void **)&p = moved(library, #name);                                                                              \
-    __atomic_store_n(&fs_real.name, p, __ATOMIC_RELEASE);                                                              \
-    return p args;                                                                                                     \
+    ret(*fs_next) params;                                                                                              \
+    *(void **)&fs_next = moved(library, #name);                                                                        \
+    __atomic_store_n(&fs_real.name, fs_next, __ATOMIC_RELEASE);                                                        \
+    return fs_next args;                                                                                               \
   }
 #define X(ret, name, params, args) FS_MOVED("librt.so.1", ret, name, params, args)
 FS_SYMBOLS_SHM(X)
@@ -93,10 +93,9 @@ FS_SYMBOLS_AIO(X)
 #define X(ret, name, params, args) FS_MOVED("libutil.so.1", ret, name, params, args)
 FS_SYMBOLS_PTY(X)
 #undef X
-FS_MOVED("libpthread.so.0", int, pthread_create,
-         (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *arg), (t, a, fn, arg))
-/* Without libpthread there are no threads to cancel. */
-static void older_pthread_testcancel(void) {}
+#define X(ret, name, params, args) FS_MOVED("libpthread.so.0", ret, name, params, args)
+FS_SYMBOLS_THREAD(X)
+#undef X
 
 #define FS_NAMED(name)                                                                                                 \
   { #name, (void *)older_##name }
@@ -108,15 +107,13 @@ static const struct {
                  FS_NAMED(mknod),
                  FS_NAMED(mknodat),
                  FS_NAMED(_Fork),
-                 FS_NAMED(pthread_create),
-                 FS_NAMED(pthread_testcancel),
                  {"posix_spawn_file_actions_addchdir_np", (void *)not_there_error},
                  {"posix_spawn_file_actions_addfchdir_np", (void *)not_there_error},
 #define X(name, params, call) FS_NAMED(name),
                  FS_CALLS(X)
 #undef X
 #define X(ret, name, params, args) FS_NAMED(name),
-                     FS_SYMBOLS_SHM(X) FS_SYMBOLS_AIO(X) FS_SYMBOLS_PTY(X)
+                     FS_SYMBOLS_SHM(X) FS_SYMBOLS_AIO(X) FS_SYMBOLS_PTY(X) FS_SYMBOLS_THREAD(X)
 #undef X
 };
 

@@ -26,4 +26,10 @@ FS_OLDEST(dlvsym, "2.2.5");
 FS_OLDEST(dlclose, "2.2.5");
 FS_OLDEST(dlinfo, "2.3.3");
 
+/* This moved from libpthread to libc, also with glibc 2.34. Before that, the reference has no
+   version, and is NULL in programs without libpthread. */
+#if __GLIBC_PREREQ(2, 34)
+FS_OLDEST(pthread_testcancel, "2.2.5");
+#endif
+
 #endif

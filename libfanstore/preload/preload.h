@@ -197,8 +197,13 @@ static inline bool fs_worth_retry(int err) {
 }
 
 /* A call on a dataset's file that libc makes a cancellation point. Cancellation comes before
-   anything is done, as in libc. The pointer is never NULL (real.c). */
-#define FS_CANCELLABLE(call) (fs_real.pthread_testcancel(), call)
+   anything is done, as in libc. Before glibc 2.34 there is no such function without libpthread, and
+   no thread to cancel. */
+#pragma weak pthread_testcancel
+static inline void fs_testcancel(void) {
+  if (FS_LIKELY(pthread_testcancel != NULL)) pthread_testcancel();
+}
+#define FS_CANCELLABLE(call) (fs_testcancel(), call)
 
 /* The frame of a wrapper that takes a descriptor. `ours` uses s, the open file, and goes on with it
    whatever becomes of the number. If the file's offset has moved to a real descriptor (fdreal.h),

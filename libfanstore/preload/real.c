@@ -14,8 +14,7 @@
 #include "preload/preload.h"
 #include "util/util.h"
 
-static void no_cancellation(void) {}
-struct fs_real fs_real = {.pthread_testcancel = no_cancellation};
+struct fs_real fs_real;
 void *fs_real_dlopen; /* for dlopen_entry.S */
 
 static ssize_t raw_read(int fd, void *buf, size_t n) {

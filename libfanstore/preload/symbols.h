@@ -291,10 +291,9 @@ struct mount_attr; /* linux/mount.h's, which older libcs do not include */
   X(void *, dlopen, (const char *p, int f), (p, f))                                                                    \
   X(void *, dlmopen, (Lmid_t n, const char *p, int f), (n, p, f))
 
-/* These have no wrapper. In libpthread before glibc 2.34. */
+/* This has no wrapper. In libpthread before glibc 2.34. */
 #define FS_SYMBOLS_THREAD(X)                                                                                           \
-  X(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *p), (t, a, fn, p))        \
-  X(void, pthread_testcancel, (void), ())
+  X(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *p), (t, a, fn, p))
 
 /* Each of these changes who the caller is. */
 #define FS_SYMBOLS_IDS(X)                                                                                              \

@@ -47,7 +47,7 @@ one_system() { # SUITE
   expect_status 2 enter "$system" ls "$mnt"
 
   programs "$system" "$mnt" LD_PRELOAD="$lib" FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" \
-    >"$work/alone"
+    >"$work/alone" || say "$suite, the library alone: the programs fail"
   compared "$suite, the library alone" "$work/expected" "$work/alone"
 
   # shellcheck disable=SC2016 # expanded by the job's shell
