@@ -3,8 +3,8 @@
 # timeout: 1500
 # long: 120
 # FanStore builds on an older and on a newer Debian, without warnings. What is built there runs
-# there: the library alone, and where Open MPI is version 4 a job of two emulated nodes. The
-# stand-ins for what its libc lacks work. The library needs no symbol newer than glibc 2.17 there
+# there: the library alone, and a job of two emulated nodes, by Open MPI 4.1 and 5. On the newer one
+# every process of a job is killed in turn. The stand-ins for what its libc lacks work. The library needs no symbol newer than glibc 2.17 there
 # either, and the programs of this machine load it.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/functions.bash"
@@ -32,7 +32,9 @@ build() { # SUITE ROOT TREE
 
 # The UCX of Debian 11 (1.10) does not use loopback, so Open MPI goes without.
 job() { # SUITE ROOT TREE
-  enter "$2" /usr/bin/env FANSTORE_RUN_BASE="$TMPDIR" TMPDIR="$TMPDIR" FANSTORE_PML=ob1 \
+  local pml=ucx
+  [ "$1" != bullseye ] || pml=ob1
+  enter "$2" /usr/bin/env FANSTORE_RUN_BASE="$TMPDIR" TMPDIR="$TMPDIR" FANSTORE_PML=$pml \
     "$3/build/bin/fs-launch" --dataset "$work/ds" --local-dir "$work/local" --emulate 2 \
     --read-only -- bash "$here/programs.bash" "$mnt" "$TMPDIR/scratch" "$here/programs.py" \
     >"$work/job" 2>"$work/job.err" || {
@@ -40,7 +42,16 @@ job() { # SUITE ROOT TREE
     fail "$1: a job"
   }
   compared "$1, a job of what is built there" "$work/expected" "$work/job"
-  echo "ok - $1: a job of two emulated nodes"
+  echo "ok - $1: a job of two emulated nodes, by $(enter "$2" mpirun --version | head -n 1)"
+}
+
+kills() { # SUITE ROOT TREE
+  enter "$2" /usr/bin/env -u FS_TEST_ID -u FS_BUILD TMPDIR="$TMPDIR" "$3/tests/run.sh" -t 200 \
+    "$3/tests/fault/kill.sh" >"$work/kills" 2>&1 || {
+    cat "$work/kills"
+    fail "$1: processes that are killed"
+  }
+  echo "ok - $1: each process of a job is killed"
 }
 
 one_system() { # SUITE
@@ -60,10 +71,8 @@ one_system() { # SUITE
   equal "$suite: its library in a program of this machine" "$(md5sum <"$work/source/d/big")" \
     "$(env "${alone[@]}" cat "$mnt/d/big" | md5sum)"
   echo "ok - $suite: builds, and its library works there and here"
-  case $(enter "$system" mpirun --version) in
-    *' 4.'*) job "$suite" "$system" "$tree" ;;
-    *) say "$suite: no job, since fs-launch is for Open MPI 4" ;;
-  esac
+  job "$suite" "$system" "$tree"
+  [ "$suite" != trixie ] || kills "$suite" "$system" "$tree"
   rm -rf "$tree"
 }
 for suite in $(systems); do one_system "$suite"; done

@@ -103,15 +103,16 @@ static void fs_written_told(void *ctx, fs_err err, const void *body, size_t n) {
 static int32_t fs_written_copy(struct fs_written_sent *p, uint32_t tail) {
   struct fs_written *w = &p->client->channel->written[p->number];
   int32_t n = fs_written_take(w, tail, &p->upto, p->range);
-  const struct fs_call_extend extend = {.id = atomic_load(&w->file), .segment = atomic_load(&w->segment)};
+  uint64_t id = atomic_load(&w->file), segment = atomic_load(&w->segment);
   if (n < 0) return n;
-  p->call = (struct fs_names_call){
-      .op = FS_NAMES_EXTEND, .tail_len = (uint16_t)((size_t)n * sizeof(p->range[0])), .extend = extend};
+  p->call = (struct fs_names_call){.op = FS_NAMES_EXTEND,
+                                   .tail_len = (uint16_t)((size_t)n * sizeof(p->range[0])),
+                                   .extend = {.id = id, .segment = segment}};
   if (!fs_call_ok(&p->call, sizeof(p->call) + sizeof(p->range))) return -EINVAL;
   for (int32_t i = 0; i < n; i++)
     p->call.extend.bytes = FS_MIN(p->call.extend.bytes + p->range[i].len, (uint64_t)INT64_MAX);
   fs_err err = fs_client_call_check_file(p->d, &p->call);
-  if (err == 0) err = fs_lock_holders_check(p->d, p->client, extend.id);
+  if (err == 0) err = fs_lock_holders_check(p->d, p->client, id);
   return err < 0 ? err : n;
 }
 
