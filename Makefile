@@ -66,7 +66,7 @@ BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-static)
 PYTHON := $(patsubst libfanstore/%,$(B)/share/fanstore/%,$(wildcard libfanstore/python/*.py))
 
 .DEFAULT_GOAL := all
-.PHONY: all lib clean install help
+.PHONY: all lib clean install uninstall help
 all: lib $(BINS) $(PYTHON)
 lib: $(LIB)
 
@@ -111,16 +111,37 @@ clean: ## remove build/
 
 VERSION := $(shell sed -n 's/^.define FS_VERSION "\(.*\)"/\1/p' libfanstore/util/util.h)
 MAN := $(wildcard docs/*.1)
-install: all ## into DESTDIR and PREFIX, with manual pages and fanstore.pc
-	$(Q)install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include/fanstore share/man/man1 share/fanstore/python)
-	$(Q)install $(BINS) $(DESTDIR)$(PREFIX)/bin
-	$(Q)install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib
-	$(Q)install -m 644 include/fanstore/*.h $(DESTDIR)$(PREFIX)/include/fanstore
-	$(Q)install -m 644 $(PYTHON) $(DESTDIR)$(PREFIX)/share/fanstore/python
-	$(if $(MAN),$(Q)install -m 644 $(MAN) $(DESTDIR)$(PREFIX)/share/man/man1)
-	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' 'Name: FanStore' \
+# All that `make install` makes: `uninstall` removes it. fs-launch looks for the library in lib, lib64 and lib/fanstore.
+LIBDIR ?= $(PREFIX)/lib
+LIBDIRS := $(addprefix $(PREFIX)/,lib lib64 lib/fanstore)
+TO := $(DESTDIR)$(PREFIX)
+COMPLETIONS := $(TO)/share/bash-completion/completions
+INSTALLED = $(addprefix $(TO)/bin/,$(notdir $(BINS))) $(DESTDIR)$(LIBDIR)/libfanstore.so \
+  $(DESTDIR)$(LIBDIR)/pkgconfig/fanstore.pc $(TO)/include/fanstore $(TO)/share/fanstore \
+  $(addprefix $(TO)/share/man/man1/,$(notdir $(MAN))) $(TO)/share/doc/fanstore $(addprefix $(COMPLETIONS)/,fs-launch fs-prepare)
+
+install: all ## into DESTDIR, PREFIX and LIBDIR, with manual pages, documents and completion
+	$(if $(filter $(LIBDIRS),$(LIBDIR)),,$(error LIBDIR=$(LIBDIR): fs-launch looks for the library in $(LIBDIRS) only))
+	$(Q)install -d $(addprefix $(TO)/,bin include/fanstore share/man/man1 share/fanstore/python) $(COMPLETIONS) \
+	  $(DESTDIR)$(LIBDIR)/pkgconfig $(TO)/share/doc/fanstore/docs/internals $(TO)/share/doc/fanstore/docs/examples
+	$(Q)install $(BINS) $(TO)/bin
+	$(Q)install -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
+	$(Q)install -m 644 include/fanstore/*.h $(TO)/include/fanstore
+	$(Q)install -m 644 $(PYTHON) $(TO)/share/fanstore/python
+	$(Q)install -m 644 $(MAN) $(TO)/share/man/man1
+	$(Q)install -m 644 README.md CHANGELOG.md LICENSE $(TO)/share/doc/fanstore
+	$(Q)install -m 644 docs/*.md $(TO)/share/doc/fanstore/docs
+	$(Q)install -m 644 docs/internals/*.md $(TO)/share/doc/fanstore/docs/internals
+	$(Q)install -m 644 docs/examples/* $(TO)/share/doc/fanstore/docs/examples
+	$(Q)install -m 644 fs-launch/completion.bash $(COMPLETIONS)/fs-launch
+	$(Q)ln -sf fs-launch $(COMPLETIONS)/fs-prepare
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(if $(filter $(PREFIX)/%,$(LIBDIR)),$${prefix}/$(LIBDIR:$(PREFIX)/%=%),$(LIBDIR))' \
+	  'includedir=$${prefix}/include' 'Name: FanStore' \
 	  'Description: transient distributed file system for deep learning' 'Version: $(VERSION)' \
-	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lfanstore' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/fanstore.pc
+	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lfanstore' \
+	  >$(DESTDIR)$(LIBDIR)/pkgconfig/fanstore.pc
+uninstall: ## remove what install has made with the same DESTDIR, PREFIX and LIBDIR
+	$(Q)rm -rf $(INSTALLED)
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile tests/tests.mk bench/bench.mk 2>/dev/null | sed 's/:.*## /\t/' | expand -t 14
