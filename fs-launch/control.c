@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/layout.h"
+#include "ipc/wire.h"
 #include "launch.h"
 
 #define FS_SEND_NS (10 * FS_NS_PER_S)
@@ -25,6 +27,22 @@ static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   node->pid = pid <= INT_MAX ? (pid_t)pid : 0;
   node->begun = true;
   if (strcmp(c->verb, "hello") == 0) node->hello = true;
+}
+
+/* Ends the start if a daemon is of another FanStore than this launcher: it may come from another
+   installation on its host. Daemons without these keys are older. */
+static void check_version(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  const char *version = fs_control_get(c, "version");
+  uint64_t ipc = 0, wire = 0;
+  fs_control_get_u64(c, "ipc", &ipc);
+  fs_control_get_u64(c, "wire", &wire);
+  if ((ipc == FS_IPC_VERSION && wire == FS_WIRE_VERSION) || l->fail[0]) return;
+  snprintf(
+      l->fail, sizeof(l->fail),
+      "node %llu (%s): %.300s there is of FanStore %.40s (protocols %llu, %llu), and this fs-launch is of FanStore %s "
+      "(protocols %u, %u): install the same FanStore on all hosts",
+      (unsigned long long)rank, l->node[rank].host, l->fanstored, version ? version : "(older)",
+      (unsigned long long)ipc, (unsigned long long)wire, FS_VERSION, FS_IPC_VERSION, FS_WIRE_VERSION);
 }
 
 /* Handles `have`: partitions such as "0,4-7,12". */
@@ -101,6 +119,7 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   struct fs_launch_node *node = &l->node[rank];
   if (strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
   if (strcmp(c.verb, "begun") == 0 || strcmp(c.verb, "hello") == 0) on_hello(node, &c);
+  if (strcmp(c.verb, "begun") == 0) check_version(l, rank, &c);
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
   if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);

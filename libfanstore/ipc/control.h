@@ -6,7 +6,8 @@
  * begin with "@fs " is other output and is ignored. No state.
  *
  * daemon -> launcher (stdout of every rank)
- *   begun rank=K host=H pid=P           before MPI is initialised
+ *   begun rank=K host=H pid=P           before MPI is initialised; which FanStore the daemon is of
+ *     version=V ipc=N wire=N            (FS_VERSION, FS_IPC_VERSION, FS_WIRE_VERSION)
  *   hello rank=K host=H pid=P job=J     MPI is up and the local directory is usable
  *     free=BYTES
  *   have rank=K dataset=D               partitions that are already staged there; one line per

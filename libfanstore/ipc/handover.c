@@ -134,9 +134,11 @@ static unsigned fs_take_fds(struct msghdr *msg, int fds[FS_HO_COUNT]) {
 
 static fs_err fs_check_welcome(long n, const struct fs_welcome *w, unsigned fds, bool truncated) {
   if (n == 0) return -ECONNREFUSED;
-  if (n != sizeof(*w) || w->magic != FS_HELLO_MAGIC) return -EPROTO;
+  if (n < (long)offsetof(struct fs_welcome, err) || w->magic != FS_HELLO_MAGIC) return -EPROTO;
+  if (w->version != FS_IPC_VERSION) return -EPROTONOSUPPORT;
+  if (n != sizeof(*w)) return -EPROTO;
   if (w->err != 0) return w->err < 0 && w->err > -4096 ? w->err : -EPROTO;
-  return w->version == FS_IPC_VERSION && fds == FS_HO_COUNT && !truncated ? 0 : -EPROTO;
+  return fds == FS_HO_COUNT && !truncated ? 0 : -EPROTO;
 }
 
 static fs_err fs_receive_welcome(int fd, pid_t process, uint64_t deadline, struct fs_handover *out) {
@@ -156,6 +158,7 @@ static fs_err fs_receive_welcome(int fd, pid_t process, uint64_t deadline, struc
   if (n < 0) return (fs_err)n;
   unsigned fds = fs_take_fds(&msg, out->fd);
   fs_err err = fs_check_welcome(n, &welcome, fds, (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0);
+  out->version = err == 0 || err == -EPROTONOSUPPORT ? welcome.version : 0;
   for (unsigned i = 0; err < 0 && i < FS_MIN(fds, (unsigned)FS_HO_COUNT); i++) fs_sys_close(out->fd[i]);
   if (err == 0) memcpy(out->size, welcome.size, sizeof(out->size));
   return err;

@@ -3,7 +3,8 @@
  * How a client connects to its node's daemon. A SOCK_SEQPACKET Unix socket is in a run directory of
  * mode 0700. The client sends one struct fs_hello; the daemon answers with one struct fs_welcome
  * and six file descriptors, which have CLOEXEC. Afterwards the connection stays open and silent:
- * it closes when the client ends. Both sides check that the peer has the same uid (SO_PEERCRED).
+ * it closes when the client ends. If the two are of different versions, the first two words of both
+ * messages are still the same. Both sides check that the peer has the same uid (SO_PEERCRED).
  * The client's side makes raw system calls only, allocates nothing and has a timeout.
  */
 #ifndef FS_IPC_HANDOVER_H
@@ -32,13 +33,14 @@ struct fs_welcome {
 
 struct fs_handover {
   int socket;
+  uint32_t version; /* of the daemon, also if that was the reason of a refusal; 0: not known */
   int fd[FS_HO_COUNT];
   uint64_t size[FS_HO_COUNT];
 };
 
 /* Connects to the daemon and receives the descriptors. Returns 0, -ECONNREFUSED, -ENOENT (no
-   daemon), -ETIMEDOUT, -EPROTO, the daemon's refusal, or -ECHILD in a child that a signal handler
-   forked during the call. */
+   daemon), -ETIMEDOUT, -EPROTO, -EPROTONOSUPPORT (another version), the daemon's refusal, or -ECHILD in a child that a
+   signal handler forked during the call. */
 fs_err fs_handover_connect(const char *socket_path, uint64_t timeout_ns, struct fs_handover *out);
 /* Creates the daemon's listening socket (mode 0600, CLOEXEC, non-blocking). */
 fs_fd fs_handover_listen(const char *socket_path);

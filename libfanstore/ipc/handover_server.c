@@ -59,8 +59,9 @@ fs_ssize fs_handover_hello(int connection) {
   ssize_t n = recv(connection, &hello, sizeof(hello), MSG_DONTWAIT | MSG_TRUNC);
   if (n < 0) return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
   if (n == 0) return -ECONNRESET;
-  if (n != (ssize_t)sizeof(hello) || hello.magic != FS_HELLO_MAGIC) return -EPROTO;
+  if (n < (ssize_t)offsetof(struct fs_hello, pid) || hello.magic != FS_HELLO_MAGIC) return -EPROTO;
   if (hello.version != FS_IPC_VERSION) return -EPROTONOSUPPORT;
+  if (n != (ssize_t)sizeof(hello)) return -EPROTO;
   return cred.pid > 0 ? (fs_ssize)cred.pid : 0; /* 0: a process of another pid namespace */
 }
 

@@ -90,6 +90,7 @@ static const char *fs_own_why(const struct fs_node *node, const struct fs_link *
     return "ends with the job";
   if (link ? fs_link_known_dead(link) : err == -ECONNREFUSED || err == -ENOENT) return "has ended";
   if (link || err == -ETIMEDOUT) return "does not answer";
+  if (err == -EPROTONOSUPPORT) return "is of another version";
   return err == -EUSERS ? "has too many clients" : "cannot be asked";
 }
 

@@ -31,6 +31,7 @@ static _Atomic uint32_t g_run; /* the environment named a job */
 static void *_Atomic g_node;
 static _Atomic int32_t g_failed;  /* of the last attempt to meet the daemon */
 static _Atomic uint32_t g_unseen; /* the user was told of an unseen run directory */
+static _Atomic uint32_t g_other;  /* the user was told of a daemon of another version */
 static void *_Atomic g_link;      /* the newest link, of this process or its parent */
 
 struct fs_run_place { /* what the environment said of the job when the program started */
@@ -128,6 +129,24 @@ uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *no
   return silent && long_ago ? FS_ATTACH_SILENT_NS : FS_ATTACH_TIMEOUT_NS;
 }
 
+/* Once for a process and its children. The library is named as LD_PRELOAD has it. */
+static void tell_version(uint32_t node, uint32_t version) {
+  char number[FS_U64_TEXT], theirs[FS_U64_TEXT], ours[FS_U64_TEXT], library[PATH_MAX] = "libfanstore.so";
+  const char *list = getenv("LD_PRELOAD"), *word = list ? strstr(list, "libfanstore") : NULL;
+  if (atomic_exchange(&g_other, 1)) return;
+  while (word && word > list && word[-1] != ':' && word[-1] != ' ') word--;
+  size_t n = word ? strcspn(word, ": ") : 0;
+  if (n > 0 && n < sizeof(library)) {
+    memcpy(library, word, n);
+    library[n] = '\0';
+  }
+  FS_NOTE(library, " of this program (FanStore " FS_VERSION ", protocol ", fs_u64_text(FS_IPC_VERSION, ours),
+          ") is of another version than the daemon of node ", fs_u64_text(node, number), " (protocol ",
+          fs_u64_text(version, theirs),
+          "): it reads the dataset from shared storage, and output files are EIO;"
+          " use the library of the FanStore that started the job, or start the job again");
+}
+
 static fs_err fs_meet(struct fs_handover *h) {
   char path[PATH_MAX];
   struct stat st;
@@ -141,8 +160,10 @@ static fs_err fs_meet(struct fs_handover *h) {
     struct timespec now = {.tv_sec = (time_t)(ns / FS_NS_PER_S), .tv_nsec = (long)(ns % FS_NS_PER_S)};
     uint64_t patience = fs_attach_patience(&st, &now);
     if (node && !fs_node_alive(node)) patience = FS_ATTACH_SILENT_NS;
+    h->version = 0;
     err = fs_handover_connect(path, patience, h);
     if (err == 0 || err == -ETIMEDOUT) fs_note_silence(path, err != 0);
+    if (err == -EPROTONOSUPPORT) tell_version(rank, h->version);
   }
   atomic_store_explicit(&g_failed, err, memory_order_relaxed);
   return err;

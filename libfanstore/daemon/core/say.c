@@ -31,7 +31,9 @@ void fs_say_begun(void) {
   if (!text || fs_parse_u64(text, 0, FS_MAX_NODES - 1, &rank) < 0) return;
   gethostname(host, sizeof(host) - 1);
   if (fs_control_begin(&l, "begun") == 0 && fs_control_add_u64(&l, "rank", rank) == 0 &&
-      fs_control_add(&l, "host", host) == 0 && fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0)
+      fs_control_add(&l, "host", host) == 0 && fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0 &&
+      fs_control_add(&l, "version", FS_VERSION) == 0 && fs_control_add_u64(&l, "ipc", FS_IPC_VERSION) == 0 &&
+      fs_control_add_u64(&l, "wire", FS_WIRE_VERSION) == 0)
     fs_say_line(&l);
 }
 
