@@ -143,8 +143,8 @@ static fs_err offline_start(struct fs_daemon *d) {
  * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
  *   before all modules have started: listen is last;
- * - written comes before open files and lock holders: if a client dies, what it has written is sent
- *   to the home before the ends of its opens and locks;
+ * - written comes before open files and lock holders: if a client dies, the home hears that nobody
+ *   writes its files before the ends of its opens and locks;
  * - staging leaves first, so that no more is copied;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.

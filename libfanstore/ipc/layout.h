@@ -24,7 +24,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 17u
+#define FS_IPC_VERSION 18u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -112,8 +112,9 @@ struct fs_ctl {
   alignas(64) _Atomic uint64_t tree; /* FS_TREE_UNKNOWN: nothing is to be kept of output directories */
   alignas(64) _Atomic uint64_t outputs[FS_MARK_BITS / 64]; /* bit fs_mark_bit(directory's id) */
   alignas(64) _Atomic uint64_t
-      lists;             /* changed when a list of a file's segments has; FS_LISTS_UNKNOWN: none is to be kept */
-  uint64_t output_limit; /* bytes of outputs on this node; 0: no limit */
+      lists;                 /* changed when a list of a file's segments has; FS_LISTS_UNKNOWN: none is to be kept */
+  _Atomic uint64_t appended; /* raised when a client of this node has appended to another node's file */
+  uint64_t output_limit;     /* bytes of outputs on this node; 0: no limit */
   alignas(64) _Atomic uint64_t output_used; /* when it was last added up */
   _Atomic uint32_t output_full;             /* not 0: that is the limit, or more */
   /* Owners of locks, on other nodes, of files of this node. Not 0: unlocking publishes (docs/internals/locks.md). */

@@ -2,8 +2,8 @@
 /*
  * What a client has written of files with several writers and its daemon has not published yet
  * (docs/internals/shared-memory.md, "Ranges that were written"). The client notes ranges, the
- * daemon takes and publishes them: when the client asks, when they are a second old, and when the
- * client dies. Nobody else publishes a range, so none is published twice. All words are atomic,
+ * daemon takes and publishes them: when the client asks, and when they are a second old. Nobody else
+ * publishes a range, so after a success none is published again. All words are atomic,
  * because a process may stop or die between any two instructions. tests/model/written.pml is the
  * model.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ranges that were written (docs/internals/shared-memory.md; libfanstore/ipc/written.h; libfanstore/daemon/outputs/written.c): a client
- * that writes the next byte each time, or notes a range of its own for it, and may die at any moment; the daemon, which takes and
- * publishes, and may fail once. What a call has written is published after that, and no range is published twice. A range is the
+ * that writes the next byte each time, or notes a range of its own for it, and may be killed at any moment; the daemon, which takes
+ * and publishes, and may fail once. What a call has written is published after that, unless the client is killed, and no range is
+ * published twice. A range is the
  * numbers of its writes. All words are sequentially consistent here; the code releases and acquires head, tail and len.
  *
  * right: -DWRITES=5
@@ -19,7 +20,7 @@ bool taken[PLACES];
 byte wrote;    /* calls that have returned */
 byte inside;   /* the write that is in the segment */
 bool published[WRITES + 2];
-bool dead;
+bool dead, killed;
 byte running = 1;
 
 /* Two words in the code, before the head that makes them known. */
@@ -74,6 +75,7 @@ again:
 }
 
 proctype killer() {
+  killed = true;
   dead = true
 }
 
@@ -123,12 +125,14 @@ proctype daemon() {
      tail = to;
 next: skip
   :: dead && running == 0 && head == mine -> break
+  :: killed -> goto over /* the rest is not published any more */
   od;
   n = 1;
   do
-  :: n > wrote -> break
+  :: n > wrote || killed -> break
   :: else -> assert(published[n]); n++
-  od
+  od;
+over: skip
 }
 
 init {

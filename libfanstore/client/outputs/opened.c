@@ -33,7 +33,8 @@ struct output_opened {                      /* beside a number; zeros in a forke
   _Atomic uint64_t at;                      /* when home answered, by the coarse clock */
   _Atomic uint64_t version;                 /* of the published record before home was asked; 0: not known */
   _Atomic uint32_t published;               /* fs_output_published before that question */
-  _Atomic uint32_t stale;                   /* this process has changed the file since then */
+  _Atomic uint64_t appended;                /* ctl's word before that question */
+  _Atomic uint32_t changes, changed;        /* this process's changes of the file: now, before that question */
   struct fs_output_writing writing;
 };
 
@@ -133,10 +134,19 @@ static uint64_t record_version(uint32_t entry, const struct output_opened *held)
   return (r.flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED ? r.version : 0;
 }
 
+/* Returns how often programs of this node have appended to files of other nodes, as far as that is
+   known. Such bytes are there for the whole node at once. */
+static uint64_t node_appended(void) {
+  const struct fs_node *node = fs_names_node();
+  return node == NULL ? 0 : atomic_load(&node->ctl->appended);
+}
+
 /* Returns whether home's last answer is new, and the file was not published since. */
 static bool is_fresh(uint32_t entry, const struct output_opened *held) {
   uint64_t version = atomic_load(&held->version);
-  return version != 0 && atomic_load(&held->stale) == 0 && atomic_load(&held->snapshot) != 0 &&
+  return version != 0 && atomic_load(&held->snapshot) != 0 &&
+         atomic_load(&held->changed) == atomic_load(&held->changes) &&
+         atomic_load(&held->appended) == node_appended() &&
          fs_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&held->at) < FS_FRESH_NS &&
          record_version(entry, held) == version;
 }
@@ -145,7 +155,8 @@ static bool is_fresh(uint32_t entry, const struct output_opened *held) {
 static fs_err refresh_once(uint32_t entry, struct output_opened *held, uint32_t *old) {
   struct fs_opened h;
   uint64_t now = asked_now(), version = record_version(entry, held);
-  uint32_t published = fs_output_published(entry);
+  uint64_t appended = node_appended();
+  uint32_t published = fs_output_published(entry), changes = atomic_load(&held->changes);
   fs_err err = hold(entry, &h);
   *old = err == 0 ? h.snapshot : 0;
   if (err != 0) return err;
@@ -153,6 +164,8 @@ static fs_err refresh_once(uint32_t entry, struct output_opened *held, uint32_t 
   if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < now) {
     atomic_store(&held->version, version);
     atomic_store(&held->published, published);
+    atomic_store(&held->appended, appended);
+    atomic_store(&held->changed, changes);
     atomic_store(&held->asked, now);
     atomic_store(&held->at, fs_clock_ns(CLOCK_MONOTONIC_COARSE));
     answer_put(held, &h);
@@ -258,7 +271,7 @@ void fs_output_close(uint32_t entry) {
 
 void fs_output_changed(uint32_t entry) {
   struct output_opened *held = held_of(entry);
-  if (held != NULL) atomic_store(&held->stale, 1);
+  if (held != NULL) atomic_fetch_add(&held->changes, 1);
 }
 
 void fs_output_copied_slot(const struct fs_slot *s) {
@@ -271,7 +284,7 @@ static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
   struct fs_opened h;
   int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
-  bool stale = atomic_load_explicit(&held->stale, memory_order_relaxed) && atomic_exchange(&held->stale, 0);
+  bool stale = atomic_load(&held->changed) != atomic_load(&held->changes);
   bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0 &&
                fs_output_published(entry) == atomic_load_explicit(&held->published, memory_order_relaxed);
   fs_err err = stale || !known ? fs_output_refresh(entry) : 0;
@@ -294,8 +307,10 @@ bool fs_output_list_is(uint32_t entry, struct fs_output_whole *w, uint64_t list)
 
 fs_err fs_output_whole_for(uint32_t entry, uint64_t need, struct fs_output_whole *w) {
   uint64_t end = fs_output_written_end(entry); /* first: the daemon may publish it at any time */
+  const struct output_opened *held = held_of(entry);
+  bool fresh = held != NULL && is_fresh(entry, held); /* before the answer is taken */
   fs_err err = known_whole(entry, w);
-  if (err == 0 && need > w->size && !is_fresh(entry, held_of(entry))) {
+  if (err == 0 && need > w->size && !fresh) {
     err = fs_output_refresh(entry);
     if (err == 0) err = known_whole(entry, w);
   }

@@ -20,16 +20,14 @@ struct fs_output_writer {
   _Atomic uint32_t placed;           /* there are bytes that home neither knows of nor made room for */
   _Atomic uint64_t appended;         /* home appended these bytes, not published yet (fs_appended_more) */
   _Atomic uint32_t failed;           /* the last attempt to publish failed */
-  _Atomic uint32_t since;            /* FS_SINCE_*: what was not done since the last write */
+  _Atomic uint32_t writes;           /* so many so far, */
+  _Atomic uint32_t flushed, synced;  /* and before the last close or the like, the last fsync */
   uint64_t segment;                  /* id of the segment */
   struct fs_written *_Atomic ranges; /* in the channel: not published. NULL: each write publishes */
   struct fs_channel *channel;
   uint32_t number; /* of `ranges` in the channel */
   int32_t process; /* whose channel it is */
 };
-
-#define FS_SINCE_FLUSH 1u /* a close or the like */
-#define FS_SINCE_SYNC 2u
 
 /* A file's writer, and the calls that use it. */
 struct fs_output_writing {

@@ -136,6 +136,14 @@ static uint32_t pending(const struct fs_output_writer *w) {
   return ranges == NULL ? 0 : fs_written_pending(ranges);
 }
 
+/* Returns whether a close or the like, or with `sync` an fsync, has told the home of all writes. The
+   daemon may have published all by itself, but then stage-out and the partner's disk have not heard
+   of it. */
+static bool is_flushed(const struct fs_output_writer *w, bool sync) {
+  uint32_t writes = atomic_load(&w->writes);
+  return atomic_load(&w->flushed) == writes && (!sync || atomic_load(&w->synced) == writes);
+}
+
 /* Writers of files that were closed, to be used again. */
 static void *_Atomic spare[64];
 
@@ -153,7 +161,9 @@ static void writer_drop(struct fs_output_writer *w) {
   if (fd > 0) fs_own_close(fd - 1);
   w->segment = 0;
   ranges_free(w);
-  atomic_store(&w->since, 0);
+  atomic_store(&w->writes, 0);
+  atomic_store(&w->flushed, 0);
+  atomic_store(&w->synced, 0);
   atomic_store(&w->failed, 0);
   atomic_store(&w->placed, 0);
   atomic_store(&w->appended, 0);
@@ -202,7 +212,7 @@ static bool end_once(struct fs_output_writing *at, uint32_t entry, bool *late) {
   if (uses != 0) return true; /* the last call does it */
   struct fs_output_writer *w = atomic_load(&at->writer);
   bool closed = w != NULL && fs_output_opens(entry) == 0;
-  bool rest = closed && (pending(w) > 0 || atomic_load(&w->appended) != 0 || (atomic_load(&w->since) & FS_SINCE_FLUSH));
+  bool rest = closed && (pending(w) > 0 || atomic_load(&w->appended) != 0 || !is_flushed(w, false));
   bool drop = closed && !rest;
   *late = rest && !atomic_load(&w->failed);
   if (drop) atomic_store(&at->writer, NULL);
@@ -289,8 +299,8 @@ static fs_err publish_range(uint32_t entry, const struct fs_output_writer *w, st
 static fs_err publish_noted(uint32_t entry, const struct fs_output_writer *w, const struct fs_written *ranges,
                             bool sync) {
   struct fs_names_call c = {.extend = {.segment = w->segment, .written = w->number + 1}};
-  uint32_t head = atomic_load(&ranges->head);
-  for (uint32_t k = atomic_load(&ranges->tail); k != head; k++)
+  uint32_t tail = atomic_load(&ranges->tail), n = atomic_load(&ranges->head) - tail; /* in this order: tail follows */
+  for (uint32_t k = tail; k != tail + FS_MIN(n, FS_WRITTEN_RANGES); k++)
     c.extend.bytes = FS_MIN(c.extend.bytes + fs_written_at(ranges, k).len, (uint64_t)INT64_MAX);
   fs_err err = call_extend(entry, &c, NULL, sync);
   return ranges_of(w) == ranges ? err : 0; /* else a signal handler forked: nothing is the child's */
@@ -306,11 +316,11 @@ static fs_err publish(struct fs_output_writer *w, uint32_t entry, bool sync) {
   const struct fs_written *ranges = ranges_of(w);
   fs_err err = sync ? (fs_err)FS_SYS1(SYS_fdatasync, atomic_load(&w->fd) - 1) : 0;
   if (err != 0) return err;
-  /* If the daemon has published all by itself, stage-out and the partner's disk have to hear of it. */
-  uint32_t mask = FS_SINCE_FLUSH | (sync ? FS_SINCE_SYNC : 0), since = atomic_fetch_and(&w->since, ~mask) & mask;
-  bool noted = ranges != NULL && (since != 0 || pending(w) > 0);
+  uint32_t writes = atomic_load(&w->writes);
+  bool noted = ranges != NULL && (!is_flushed(w, sync) || pending(w) > 0);
   if (noted) err = publish_noted(entry, w, ranges, sync);
-  if (err != 0) atomic_fetch_or(&w->since, since);
+  if (noted && err == 0) atomic_store(&w->flushed, writes);
+  if (noted && err == 0 && sync) atomic_store(&w->synced, writes);
   uint64_t appended = err == 0 ? atomic_exchange(&w->appended, 0) : 0;
   if (appended != 0) err = publish_appended(entry, w, appended, sync);
   if (!noted && appended == 0) return 0;
@@ -340,8 +350,9 @@ static fs_err wrote(uint32_t entry, struct fs_output_writer *w, uint64_t off, ui
   fs_err err = 0;
   for (unsigned i = 0; i < FS_LATE_TRIES && ranges != NULL && err == 0 && lock(w); i++) {
     bool noted = fs_written_note(ranges, off, n);
+    uint32_t writes = atomic_load_explicit(&w->writes, memory_order_relaxed) + 1;
+    atomic_store_explicit(&w->writes, writes, memory_order_relaxed);
     unlock(w);
-    atomic_store_explicit(&w->since, FS_SINCE_FLUSH | FS_SINCE_SYNC, memory_order_relaxed);
     if (noted) return 0;
     err = fs_output_flush(entry, false);
   }
@@ -360,7 +371,7 @@ uint32_t fs_output_published(uint32_t entry) {
 static bool find_range(const struct fs_written *w, uint64_t off, uint64_t *len) {
   uint32_t tail = atomic_load_explicit(&w->tail, memory_order_acquire);
   bool found = false;
-  /* Overlapping ranges have the same bytes: they are of one file. */
+  /* If ranges overlap, any of them will do: the bytes are read from the one segment. */
   for (uint32_t k = atomic_load_explicit(&w->head, memory_order_relaxed); k-- != tail;) {
     const struct fs_range r = fs_written_at(w, k);
     if (off >= r.off && off - r.off < r.len) {

@@ -423,3 +423,13 @@ static void fs_backing_owned(void *ctx, fs_err err, const void *body, size_t n) 
 }
 
 const struct fs_client_call_op fs_own_call = {.check = fs_client_call_check_file, .done = fs_backing_owned};
+
+/* Readers of this node must not use what they knew of the file before. */
+static void fs_backing_appended(void *ctx, fs_err err, const void *body, size_t n) {
+  const struct fs_client_call *call = ctx;
+  atomic_fetch_add(&call->d->ctl->appended, 1);
+  fs_client_call_done(ctx, err, body, n);
+}
+
+const struct fs_client_call_op fs_append_call = {
+    .check = fs_client_call_check_file, .prepare = fs_backing_asks, .done = fs_backing_appended};

@@ -74,8 +74,8 @@ fs_err fs_client_call_check_own(const struct fs_daemon *d, const struct fs_names
 /* service.c. fs_named_call: LIST, SETATTR, TIMES */
 extern const struct fs_client_call_op fs_named_call, fs_look_up_call, fs_create_call, fs_remove_call, fs_rename_call,
     fs_find_call, fs_node_local_call;
-/* backing.c. fs_home_call: EXTENTS, APPEND */
-extern const struct fs_client_call_op fs_home_call, fs_own_call;
+/* backing.c. fs_home_call: EXTENTS */
+extern const struct fs_client_call_op fs_home_call, fs_append_call, fs_own_call;
 extern const struct fs_client_call_op fs_publish_call;               /* backing_watch.c */
 extern const struct fs_client_call_op fs_open_call, fs_close_call;   /* open_files.c */
 extern const struct fs_client_call_op fs_extend_call, fs_offer_call; /* node_segment.c */

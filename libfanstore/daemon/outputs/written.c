@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Publishes the ranges that clients have noted in their channels (ipc/written.h): when a client
- * asks (fsync, close), when they are a second old, and when the client has died. So other nodes see
- * the bytes of a program that writes and then sleeps, computes or is stopped. One EXTEND of a file
+ * asks (fsync, close), and when they are a second old. So other nodes see the bytes of a program that
+ * writes and then sleeps, computes or is stopped. One EXTEND of a file
  * and client is under way at a time. Calls that come meanwhile wait for the next one. Nothing read
  * from a channel is trusted: ranges and ids are copied and checked as those of a call. All runs in
  * the MPI thread.
@@ -41,7 +41,6 @@ static_assert(offsetof(struct fs_written_sent, range) ==
 /* What the daemon knows of a client's struct fs_written. */
 struct fs_written_file {
   uint32_t tail; /* the ranges before this number are published */
-  bool failed;   /* the last publication failed: only the client tries again */
   bool durable;  /* one of `calls` is */
   bool untold;   /* the home took some ranges for those of an open file (FS_EXTEND_OPEN) */
   uint64_t due;  /* when to publish what a look has found; 0: nothing */
@@ -84,7 +83,6 @@ static void fs_written_told(void *ctx, fs_err err, const void *body, size_t n) {
   if (c) {
     struct fs_written_file *f = &c->written->file[number];
     f->busy = NULL;
-    f->failed = !done;
     if (done) f->untold = p->call.flags & FS_EXTEND_OPEN;
     if (done) fs_written_published(&c->channel->written[number], f->tail = p->upto);
   }
@@ -148,7 +146,6 @@ static void fs_written_next(struct fs_daemon *d, struct fs_client *c, uint32_t n
   f->durable = false;
   /* A partner that has the bytes may have to write them to its disk. */
   if (!p || (n == 0 && !f->untold && !(durable && d->replicas))) {
-    f->failed = !p;
     free(p);
     fs_written_answer(calls, n, NULL, 0);
     return;
@@ -186,7 +183,7 @@ void fs_written_extend(struct fs_client_call *call, const struct fs_names_call *
 static void fs_written_look(struct fs_daemon *d, struct fs_client *c, uint32_t number, bool now) {
   struct fs_written_file *f = &c->written->file[number];
   uint32_t head = atomic_load_explicit(&c->channel->written[number].head, memory_order_acquire);
-  if (f->busy || f->failed || head == f->tail) return;
+  if (f->busy || head == f->tail) return;
   if (f->due == 0) f->due = d->now + FS_WRITTEN_OLD_NS;
   if (now || (d->now >= f->due && d->written->flight < FS_WRITTEN_FLIGHT)) fs_written_next(d, c, number);
 }
@@ -219,21 +216,21 @@ void fs_written_look_all(struct fs_daemon *d) {
 
 /* ---- the client's death ---- */
 
+/* What the client had noted and was not published is not published any more: whoever has waited for
+   the client's end may have emptied the file and written it anew. If the home has taken ranges for
+   those of an open file, it hears now that nobody has the file open, by an EXTEND without ranges. */
 static void fs_written_leave(struct fs_daemon *d, struct fs_client *c, uint32_t number) {
   struct fs_written_file *f = &c->written->file[number];
-  uint32_t head = atomic_load(&c->channel->written[number].head);
-  int32_t n;
-  if (head == f->tail && !f->busy && !f->untold) return;
-  fs_written_answer(f->calls, -ESHUTDOWN, NULL, 0);
-  struct fs_written_sent *p = fs_written_make(d, c, number, f->busy ? f->busy->upto : f->tail, &n);
-  if (f->busy) f->busy->client = NULL;
   bool untold = f->untold || (f->busy && (f->busy->call.flags & FS_EXTEND_OPEN));
-  if (p && (n > 0 || untold)) {
-    p->client = NULL;
-    fs_written_send(p);
-  } else {
-    free(p);
-  }
+  int32_t n;
+  fs_written_answer(f->calls, -ESHUTDOWN, NULL, 0);
+  struct fs_written_sent *p = untold ? fs_written_make(d, c, number, f->tail, &n) : NULL;
+  if (f->busy) f->busy->client = NULL;
+  if (!p) return;
+  p->client = NULL;
+  p->call.tail_len = 0;
+  p->call.extend.bytes = 0;
+  fs_written_send(p);
 }
 
 void fs_written_forget(struct fs_daemon *d, struct fs_client *c) {
