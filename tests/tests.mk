@@ -168,9 +168,10 @@ tsan: ## unit tests with ThreadSanitizer
 	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
-# deadlines, and those that run themselves again.
+# deadlines, of system calls that valgrind does not know, and those that run themselves again.
 # Nor for minutes what AddressSanitizer sees as well: random tests and races.
-NOT_VALGRIND := test_fdtab test_files test_slot test_remote test_fdclaim test_daemon_ns test_daemon_ns_storm test_daemon_ns_dirs test_codec
+NOT_VALGRIND := test_fdtab test_files test_slot test_remote test_fdclaim test_daemon_ns test_daemon_ns_storm test_daemon_ns_dirs \
+  test_codec test_preload_older test_daemon_shared_names
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
 	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
