@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a root directory of another Debian and prints its path: system_root.sh SUITE [PACKAGE...]
 # The root has python3, git and the packages. Each part is made once: a root that is there and has
-# the packages is only named. Roots are below FANSTORE_SYSTEMS_CACHE (~/.cache/fanstore-systems).
+# the packages is only named. Roots are below FS_SYSTEMS_CACHE (~/.cache/fanstore-systems).
 # Needs root and debootstrap. Packages come from the mirror that this machine uses, or from
-# FANSTORE_SYSTEMS_MIRROR.
+# FS_SYSTEMS_MIRROR. The status is 77 if that does not answer or does not have the suite.
 set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: $0 SUITE [PACKAGE...]" >&2; exit 2; }
 suite=$1
 shift
-cache=${FANSTORE_SYSTEMS_CACHE:-${HOME:-/root}/.cache/fanstore-systems}
+cache=${FS_SYSTEMS_CACHE:-${HOME:-/root}/.cache/fanstore-systems}
 top=$cache/$suite
 
 mirror() {
@@ -17,13 +17,17 @@ mirror() {
   found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
     grep -oE '(^URIs: |^deb .*)https?://[^ ]*/debian/?( |$)' | grep -oE 'https?://[^ ]*' |
     head -n 1 || true)
-  echo "${FANSTORE_SYSTEMS_MIRROR:-${found:-http://deb.debian.org/debian}}"
+  echo "${FS_SYSTEMS_MIRROR:-${found:-http://deb.debian.org/debian}}"
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 quietly() {
   "$@" </dev/null >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
+    if grep -qE "Failed getting release|Couldn't download|Could not resolve|Failed to fetch|Could not connect" "$log"; then
+      echo "$suite cannot be had from $(mirror)" >&2
+      exit 77
+    fi
     echo "failed: $*" >&2
     exit 1
   }

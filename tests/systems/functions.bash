@@ -6,8 +6,8 @@
 # its own.
 here=$root/tests/systems
 
-# systems: the suites to test. FANSTORE_SYSTEMS names others.
-systems() { tr ' ' '\n' <<<"${FANSTORE_SYSTEMS:-bullseye trixie}"; }
+# systems: the suites to test. FS_SYSTEMS names others.
+systems() { tr ' ' '\n' <<<"${FS_SYSTEMS:-bullseye trixie}"; }
 
 # need_systems: skips the test where roots cannot be made
 need_systems() {
@@ -17,7 +17,10 @@ need_systems() {
 }
 # system_root SUITE [PACKAGE...]: prints the root's path
 system_root() {
-  "$root/tests/setup/system_root.sh" "$@" || fail "no root for $1"
+  local status=0
+  "$root/tests/setup/system_root.sh" "$@" || status=$?
+  [ $status -ne 77 ] || exit 77 # it has said why
+  [ $status -eq 0 ] || fail "no root for $1"
 }
 
 # enter ROOT COMMAND...: runs it in the root

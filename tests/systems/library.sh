@@ -4,7 +4,7 @@
 # long: 60
 # The library that was built here, loaded by the programs of an older and of a newer Debian: they
 # print on the mount what they print on the plain directory. First without daemons, then in a job
-# whose daemon runs here, then with outputs. FANSTORE_SYSTEMS_PACKAGES=python3-torch adds a
+# whose daemon runs here, then with outputs. FS_SYSTEMS_PACKAGES=python3-torch adds a
 # DataLoader.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/functions.bash"
@@ -37,7 +37,7 @@ END
 
 one_system() { # SUITE
   local suite=$1 system packages
-  read -r -a packages <<<"${FANSTORE_SYSTEMS_PACKAGES-}"
+  read -r -a packages <<<"${FS_SYSTEMS_PACKAGES-}"
   system=$(system_root "$suite" "${packages[@]}")
   say "$suite: $(enter "$system" ldd --version | head -n 1)"
   programs "$system" "$work/source" >"$work/expected" || {
