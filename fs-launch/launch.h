@@ -232,17 +232,17 @@ void fs_guard_dismiss(struct fs_launch *l);
 struct fs_mpi {
   unsigned major;
   const char *place, *here;              /* on which hosts; on this one only */
-  const char *recovery;                  /* one daemon's death does not end the others */
+  const char *mca;                       /* before the name of a parameter of mpirun's */
   const char *attached;                  /* remote daemons keep their stderr */
   const char *signals;                   /* to pass on */
-  const char *kill_timeout;              /* in seconds, after the last process's end */
   const char *session;                   /* directory for mpirun's files on this host, */
   bool session_all;                      /* or on all hosts, so that it can only be given on this one */
   const char *agent, *agent_args;        /* remote shell, its arguments */
-  const char *step;                      /* arguments of srun */
   const char *session_set[FS_MPI_NAMES]; /* variables by which the user may have set the same */
   const char *agent_set[FS_MPI_NAMES], *agent_args_set[FS_MPI_NAMES], *step_set;
 };
+/* Runs a program without a preloaded library and returns its output, which pclose closes, or NULL. */
+FILE *fs_program_says(const char *path, const char *arguments);
 /* Asks mpirun for its version. Returns 0, or the exit status after a message. */
 int fs_mpi_find(struct fs_launch *l);
 /* Returns the value of the first of these variables that is set, or NULL. */

@@ -13,9 +13,8 @@
 static const struct fs_mpi versions[] = {
     {.major = 5,
      .place = "--bind-to none --map-by node:OVERSUBSCRIBE",
-     .recovery = "--enable-recovery",
+     .mca = "--prtemca",
      .signals = "--forward-signals",
-     .kill_timeout = "--prtemca odls_base_sigkill_timeout",
      .session = "--prtemca prte_local_tmpdir_base",
      .session_set = {"PRTE_MCA_prte_tmpdir_base", "PRTE_MCA_prte_local_tmpdir_base"},
      .here = "--prtemca plm ssh --prtemca ras ^slurm",
@@ -23,14 +22,12 @@ static const struct fs_mpi versions[] = {
      .agent_args = "--prtemca plm_ssh_args",
      .agent_set = {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_rsh_agent"},
      .agent_args_set = {"PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_rsh_args"},
-     .step = "--prtemca plm_slurm_args",
      .step_set = "PRTE_MCA_plm_slurm_args",
      .attached = "--leave-session-attached"},
     {.major = 4,
      .place = "--bind-to none --map-by node --oversubscribe",
-     .recovery = "--enable-recovery",
+     .mca = "--mca",
      .signals = "--mca ess_base_forward_signals",
-     .kill_timeout = "--mca odls_base_sigkill_timeout",
      .session = "--mca orte_tmpdir_base",
      .session_all = true,
      .session_set = {"OMPI_MCA_orte_tmpdir_base", "OMPI_MCA_orte_local_tmpdir_base"},
@@ -39,7 +36,6 @@ static const struct fs_mpi versions[] = {
      .agent_args = "--mca plm_rsh_args",
      .agent_set = {"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_rsh_agent"},
      .agent_args_set = {"OMPI_MCA_plm_rsh_args"},
-     .step = "--mca plm_slurm_args",
      .step_set = "OMPI_MCA_plm_slurm_args",
      .attached = "--mca orte_leave_session_attached 1"},
 };
@@ -52,11 +48,8 @@ const char *fs_mpi_set(const char *const names[FS_MPI_NAMES]) {
 
 /* Reads the first line of what `mpirun --version` prints. */
 static void first_line(const struct fs_launch *l, char *line, size_t size) {
-  char command[PATH_MAX + 96];
+  FILE *f = fs_program_says(l->mpirun, "--version");
   line[0] = '\0';
-  if (strchr(l->mpirun, '\'')) return;
-  snprintf(command, sizeof(command), "unset LD_PRELOAD; '%s' --version 2>/dev/null </dev/null", l->mpirun);
-  FILE *f = popen(command, "re");
   if (!f) return;
   if (!fgets(line, (int)size, f)) line[0] = '\0';
   line[strcspn(line, "\n")] = '\0';

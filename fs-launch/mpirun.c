@@ -53,6 +53,12 @@ static void add_user(struct fs_words *w) {
   if (mine) fs_words_all(w, mine);
 }
 
+/* Adds a parameter of mpirun's that has one name in all versions. Its value follows. */
+static void add_parameter(const struct fs_launch *l, const char *name, struct fs_words *w) {
+  fs_words_add(w, "%s", l->mpi->mca);
+  fs_words_add(w, "%s", name);
+}
+
 /* Makes ssh neither ask nor wait without limit, unless the user chose another agent or other
    arguments. What the user chose by a variable is given as an option: Open MPI 5 does not know the
    names of Open MPI 4. The daemons' shells, by any agent, may fail once all daemons serve (rsh.c). */
@@ -84,7 +90,7 @@ static void add_session(const struct fs_launch *l, struct fs_words *w) {
    another step may have. */
 static void add_step(const struct fs_launch *l, struct fs_words *w) {
   const char *mine = getenv(l->mpi->step_set);
-  fs_words_all(w, l->mpi->step);
+  add_parameter(l, "plm_slurm_args", w);
   fs_words_add(w, "%s%s--mem=0", mine ? mine : "", mine ? " " : "");
 }
 
@@ -161,10 +167,10 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   char signals[32];
   snprintf(signals, sizeof(signals), "%d,%d", FS_SIGNAL_FINISH, FS_SIGNAL_STOP);
   add_count(l, l->nodes, w);
-  fs_words_all(w, l->mpi->recovery);
+  fs_words_add(w, "--enable-recovery"); /* one daemon's death does not end the others */
   add_signals(l, signals, w);
   /* Without this mpirun waits two seconds after the last daemon's end. */
-  fs_words_all(w, l->mpi->kill_timeout);
+  add_parameter(l, "odls_base_sigkill_timeout", w);
   fs_words_add(w, "0");
   add_where(l, w, true);
   if (l->where == FS_WHERE_SLURM) fs_words_all(w, l->mpi->attached); /* else srun has no stderr */

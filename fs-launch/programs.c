@@ -51,20 +51,27 @@ int fs_check_command(const struct fs_launch *l) {
   return FS_EXIT_NOT_FOUND;
 }
 
+FILE *fs_program_says(const char *path, const char *arguments) {
+  char command[PATH_MAX + 96];
+  if (strchr(path, '\'')) return NULL;
+  snprintf(command, sizeof(command), "unset LD_PRELOAD; '%s' %s 2>/dev/null </dev/null", path, arguments);
+  return popen(command, "re");
+}
+
 /* Returns true if this Open MPI has a UCX component. FANSTORE_PML decides without a look. */
 static bool have_ucx(const struct fs_launch *l) {
-  char info[PATH_MAX], command[PATH_MAX + 96];
+  char info[PATH_MAX];
   const char *pml = getenv("FANSTORE_PML");
   if (pml && pml[0] != '\0') return strcmp(pml, "ucx") == 0;
   snprintf(info, sizeof(info), "%.*s/ompi_info", (int)(strrchr(l->mpirun, '/') - l->mpirun), l->mpirun);
   /* This is the usual case; otherwise the start fails with a reason. */
-  if (access(info, X_OK) < 0 || strchr(info, '\'')) return true;
-  snprintf(command, sizeof(command), "unset LD_PRELOAD; '%s' --parsable --param pml ucx 2>/dev/null </dev/null", info);
-  FILE *f = popen(command, "re");
+  if (access(info, X_OK) < 0) return true;
+  FILE *f = fs_program_says(info, "--parsable --param pml ucx");
+  if (!f) return true;
   char line[256];
   bool found = false;
-  while (f && fgets(line, sizeof(line), f)) found = found || strncmp(line, "mca:pml:ucx:", 12) == 0;
-  if (f) pclose(f);
+  while (fgets(line, sizeof(line), f)) found = found || strncmp(line, "mca:pml:ucx:", 12) == 0;
+  pclose(f);
   return found;
 }
 

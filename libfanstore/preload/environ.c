@@ -12,6 +12,7 @@
 
 #include "client/real/shadow.h"
 #include "preload/preload.h"
+#include "util/util.h"
 
 #define FS_GIVEN_MAX 32
 #define FS_PREFIX "FANSTORE_"
@@ -70,7 +71,8 @@ static bool same_root(void) {
 }
 
 static void remember(void) {
-  const char *list = getenv(FS_PRELOAD), *word = list == NULL ? NULL : strstr(list, FS_LIBRARY_WORD);
+  size_t len;
+  const char *list = getenv(FS_PRELOAD), *word = fs_list_word(list, FS_LIBRARY_WORD, &len);
   size_t size = word == NULL ? 1 : strlen(list) + 1;
   for (char **e = environ; e != NULL && *e != NULL; e++) size += strlen(*e) + 1;
   char *room = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -79,8 +81,7 @@ static void remember(void) {
     if (strncmp(*e, FS_PREFIX, strlen(FS_PREFIX)) == 0 && !names(*e, FS_ENV_STATE))
       given.item[given.items++] = keep(&room, *e, strlen(*e));
   if (word == NULL || !read_root(&given.root_dev, &given.root_ino)) return;
-  while (word > list && word[-1] != ':' && word[-1] != ' ') word--;
-  given.library = keep(&room, word, strcspn(word, ": "));
+  given.library = keep(&room, word, len);
 }
 
 /* Drops the shadows from LD_LIBRARY_PATH. The linker has read them by now. */

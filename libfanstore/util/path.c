@@ -86,3 +86,11 @@ fs_ssize fs_path_below(const char *path, size_t path_len, const char *prefix, si
   if (path_len == prefix_len) return (fs_ssize)path_len;
   return path[prefix_len] == '/' ? (fs_ssize)prefix_len + 1 : -1;
 }
+
+const char *fs_list_word(const char *list, const char *part, size_t *len) {
+  const char *word = list ? strstr(list, part) : NULL;
+  if (!word) return NULL;
+  while (word > list && word[-1] != ':' && word[-1] != ' ') word--;
+  *len = strcspn(word, ": ");
+  return word;
+}

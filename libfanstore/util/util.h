@@ -28,6 +28,9 @@ fs_ssize fs_list_next(const char **cursor, char *item, size_t size);
 /* Appends an item, escaped, to a NUL-terminated list of at most `size` bytes. Returns 0 or
    -ENAMETOOLONG. */
 fs_err fs_list_append(char *list, size_t size, const char *item);
+/* Returns the first word that has `part` in it, of words that blanks or colons separate (LD_PRELOAD),
+   and its length. NULL: none, or no list. */
+const char *fs_list_word(const char *list, const char *part, size_t *len);
 
 /*
  * Normalises an absolute path lexically: removes "." and trailing slashes, applies ".." (never

@@ -56,6 +56,12 @@ def start(node, *command, **kwargs):
     return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)
 
 
+def ask(process, *words):
+    """Writes a line to a program that answers each line with one, and returns the answer."""
+    process.stdin.write(" ".join(map(str, words)) + "\n"), process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
 def finish(process, timeout=120):
     out, _ = process.communicate(timeout=timeout)
     assert process.returncode == 0, f"status {process.returncode}"

@@ -2,22 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files that are open for writing, as other nodes see them: seen.py MOUNT NODES. No call publishes them: they are not closed and not
 synced. Their size and bytes are at most two seconds old, whoever has them open, and a file that does not change costs nothing."""
-import os, subprocess, sys, time
+import os, sys, time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, ask  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 last = nodes - 1
 LATE = 2.5  # s; the machine may be busy
 work = os.path.join(mount, "seen")
 os.mkdir(work)
-
-
-def on(node, code, *args):
-    env = dict(os.environ, FANSTORE_NODE=str(node))
-    p = subprocess.Popen([sys.executable, "-c", "import os, sys, time\nwork = sys.argv[1]\n" + code, work, *args], env=env, text=True,
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    return p
-
-
+on = Nodes(work).start
 WRITER = """
 f = open(work + '/' + sys.argv[2], sys.argv[3])
 if len(sys.argv) > 4 and os.fork() > 0: os._exit(0)  # the child has it then
@@ -35,14 +30,11 @@ readers = [on(n, READER) for n in range(nodes)]
 
 
 def look(node, name):
-    r = readers[node]
-    r.stdin.write(name + "\n"), r.stdin.flush()
-    return r.stdout.readline().strip()
+    return ask(readers[node], name)
 
 
 def tell(w, text):
-    w.stdin.write(text + "\n"), w.stdin.flush()
-    assert w.stdout.readline() == "done\n"
+    assert ask(w, text) == "done"
 
 
 def seen_by_all(name, size):
@@ -179,11 +171,6 @@ for line in sys.stdin:
     elif way == 'remove': os.unlink(work + '/' + name)
     print('done', flush=True)
 """
-
-
-def ask(p, *words):
-    p.stdin.write(" ".join(str(w) for w in words) + "\n"), p.stdin.flush()
-    return p.stdout.readline().strip()
 
 
 for changes in (0, last):  # at the file's home; on the reader's node

@@ -2,25 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files of another node whose writer makes no further call: seen_asleep.py MOUNT NODES. It sleeps, is stopped or killed, or has forked.
 All nodes see the bytes, and they are published once: what another node has written since stays."""
-import os, signal, subprocess, sys, time
+import os, signal, sys, time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nodes import Nodes, ask as tell  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 last = nodes - 1
 LATE = 2.5  # s; the machine may be busy
 work = os.path.join(mount, "asleep")
 os.mkdir(work)
-
-
-def on(node, code, *args):
-    env = dict(os.environ, FANSTORE_NODE=str(node))
-    return subprocess.Popen([sys.executable, "-c", "import os, random, signal, sys, time\nwork = sys.argv[1]\n" + code, work, *args], env=env,
-                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-
-def tell(p, *line):
-    p.stdin.write(" ".join(map(str, line)) + "\n"), p.stdin.flush()
-    return p.stdout.readline().strip()
-
+on = Nodes(work, "import signal\n").start
 
 # Lines: put OFFSET TEXT, get OFFSET LENGTH, size, sync, fork, stop; the end of its input is the end of its sleep.
 WRITER = """

@@ -132,11 +132,10 @@ uint64_t fs_attach_patience(const struct stat *socket, const struct timespec *no
 /* Once for a process and its children. The library is named as LD_PRELOAD has it. */
 static void tell_version(uint32_t node, uint32_t version) {
   char number[FS_U64_TEXT], theirs[FS_U64_TEXT], ours[FS_U64_TEXT], library[PATH_MAX] = "libfanstore.so";
-  const char *list = getenv("LD_PRELOAD"), *word = list ? strstr(list, "libfanstore") : NULL;
+  size_t n;
+  const char *word = fs_list_word(getenv("LD_PRELOAD"), "libfanstore", &n);
   if (atomic_exchange(&g_other, 1)) return;
-  while (word && word > list && word[-1] != ':' && word[-1] != ' ') word--;
-  size_t n = word ? strcspn(word, ": ") : 0;
-  if (n > 0 && n < sizeof(library)) {
+  if (word && n < sizeof(library)) {
     memcpy(library, word, n);
     library[n] = '\0';
   }
