@@ -71,9 +71,9 @@ static bool same_root(void) {
 }
 
 static void remember(void) {
-  size_t len;
-  const char *list = getenv(FS_PRELOAD), *word = fs_list_word(list, FS_LIBRARY_WORD, &len);
-  size_t size = word == NULL ? 1 : strlen(list) + 1;
+  size_t len = 0;
+  const char *word = fs_list_word(getenv(FS_PRELOAD), FS_LIBRARY_WORD, &len);
+  size_t size = len + 1;
   for (char **e = environ; e != NULL && *e != NULL; e++) size += strlen(*e) + 1;
   char *room = fs_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fs_sys_mmap_failed(room)) return;
