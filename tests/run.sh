@@ -10,7 +10,8 @@
 # names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. Tests with a line
 # "# long: SECONDS" begin early, the longest first, so that none of them is left when all others have ended. The last line is
 # the counts; with FS_COUNTS=FILE they are appended there too, and the failed tests' logs to FILE.failed. Exit status 1 if
-# any failed. Behind a test: its seconds, and those of processors.
+# any failed. With FS_UNTIL=T, tests that have not begun at T (in seconds since 1970) are skipped. Behind a test: its seconds, and
+# those of processors.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -102,8 +103,13 @@ test_one() { # NUMBER TEST: in a process of its own, which prints at its end, al
   log=$logs/${name//\//.}.log
   id=$$.$RANDOM.$1
   start=${EPOCHREALTIME/./}
-  run_one "$log" "${command[@]}"
-  status=$?
+  if [ "${EPOCHREALTIME%.*}" -lt "${FS_UNTIL:-99999999999}" ]; then
+    run_one "$log" "${command[@]}"
+    status=$?
+  else
+    echo "no time is left (FS_UNTIL)" >"$log"
+    status=77
+  fi
   ms=$(((${EPOCHREALTIME/./} - start) / 1000))
   times >"$log.times"
   cpu=$(awk 'NR == 2 { split($1, u, /[ms]/); split($2, s, /[ms]/); print 60 * (u[1] + s[1]) + u[2] + s[2] }' "$log.times")

@@ -103,6 +103,7 @@ static void asynchronous(void) {
   SHOW(aio_cancel(fd, NULL));
   SHOW(aio_cancel(fd, &one));
   SHOW(aio_fsync(O_SYNC, &one));
+  wait_done(&one);
   SHOW(aio_fsync(77, &one));
 
   struct aiocb two = {.aio_fildes = plain, .aio_buf = "written", .aio_nbytes = 7, .aio_lio_opcode = LIO_WRITE};
