@@ -393,7 +393,8 @@ int fs_doctor_run(char **command, bool as_is);
 int fs_doctor_files(int argc, char **argv);
 void fs_doctor_warn(const struct fs_launch *l);
 
-/* clean.c */
+/* clean.c, replay/command.c */
 int fs_clean(int argc, char **argv);
+int fs_replay(int argc, char **argv);
 
 #endif

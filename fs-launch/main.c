@@ -98,6 +98,7 @@ int main(int argc, char **argv) {
   hold_streams();
   fs_say_as("fs-launch");
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "replay") == 0) return fs_replay(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);

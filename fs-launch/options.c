@@ -124,7 +124,8 @@ static const struct fs_opt doctor_opts[] = {HELP_COMMON};
 static void help_launch(void) {
   printf("usage: fs-launch [options] [--] COMMAND [ARG...]\n"
          "       fs-launch clean [options]\n"
-         "       fs-launch doctor FILE...\n\n"
+         "       fs-launch doctor FILE...\n"
+         "       fs-launch replay [options] TRACE...\n\n"
          "Stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts,\n"
          "reports where the data came from, and cleans up. Without --emulate, --hosts or --hostfile the nodes are\n"
          "those of the Slurm allocation, else this host alone.\n\nOptions:\n");

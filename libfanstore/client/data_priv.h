@@ -41,6 +41,7 @@ struct fs_self {
   _Atomic int32_t pid;   /* the process that this memory belongs to; 0 in a new child */
   _Atomic uint32_t told; /* lines written to stderr */
   void *_Atomic link;    /* struct fs_link: this process's channel, or NULL */
+  void *_Atomic trace;   /* struct fs_trace_own: where this process's calls are recorded, or NULL */
   _Atomic uint64_t link_retry_ns;
   _Atomic uint32_t spin_ns;
   _Atomic uint64_t decodes; /* partial decodes of a block */

@@ -16,6 +16,7 @@
  *   FANSTORE_VERIFY                    which blocks are checked: always, remote (default), never
  *   FANSTORE_IO_URING                  io_uring_setup by syscall(2) or liburing: "0" refuses all,
  *                                      "1" allows all, else only libuv's is refused
+ *   FANSTORE_TRACE                     a file in which calls are recorded (ipc/trace.h)
  *   FANSTORE_RUN_BASE                  where the launcher and the daemons make run directories, if
  *                                      not in the usual places (ipc/rundir.h)
  *

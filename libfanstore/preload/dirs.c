@@ -122,7 +122,10 @@ static inline void look_at_record(DIR *dir, const struct dirent *e) {
 /* opendir of an entry. FS_PATH_CALL wants an integer, so it returns twice the descriptor plus 1,
    which no address is. */
 static int64_t open_entry(int route, const struct fs_found *f) {
-  int64_t fd = route < 0 ? route : fs_file_open(route, f, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  uint64_t begin = fs_trace_begin();
+  int64_t fd = route < 0 ? route : fs_file_open(route, f, flags);
+  if (FS_UNLIKELY(begin != 0)) fs_trace_opened(fs_ret_int(fd), route, f, flags, begin);
   return fd < 0 ? fd : 2 * fd + 1;
 }
 

@@ -14,6 +14,7 @@ static void leave(void) {
   fs_output_leave();
   fs_output_locks_leave(true);
   fs_data_leave();
+  fs_trace_leave();
 }
 
 FS_EXPORT void _exit(int status) {

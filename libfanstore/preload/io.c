@@ -170,7 +170,13 @@ FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
     s = fs_fd_adopt_use(fd, &u);
     if (s == NULL) return p;
   }
+  uint64_t begin = fs_trace_begin();
   void *p = fs_file_mmap(s, addr, len, prot, flags, off);
+  if (FS_UNLIKELY(begin != 0)) {
+    struct fs_traced c = {
+        .call = FS_TRACE_MAP, .place = FS_TRACE_NO_PLACE, .handle = fs_slot_number(s), .off = (uint64_t)off, .n = len};
+    fs_trace_add(&c, begin, fs_sys_mmap_failed(p) ? (intptr_t)p : 0);
+  }
   return fs_sys_mmap_failed(p) ? (fs_ret((intptr_t)p), MAP_FAILED) : p;
 }
 FS_ALIAS(mmap64, mmap);

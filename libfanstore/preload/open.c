@@ -73,7 +73,7 @@ static int open_output(const struct fs_found *f, int flags) {
   return fd;
 }
 
-static int open_routed(int route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
+static int open_untraced(int route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
   const int making = O_CREAT | O_PATH;
   for (int tries = 0; (flags & making) == O_CREAT && fs_file_may_make(route, f, false); tries++) {
     int64_t fd = FS_CANCELLABLE(create(&route, f, dirfd, path, flags, mode));
@@ -87,6 +87,29 @@ static int open_routed(int route, struct fs_found *f, int dirfd, const char *pat
     route = fs_path_route_slow(dirfd, path, open_walk(path, flags) & ~FS_MAKE, f);
     if (route == FS_NEW && (flags & making) == O_CREAT) return fs_open_common(dirfd, path, flags, mode); /* anew */
   }
+}
+
+__attribute__((noinline)) void fs_trace_opened(int fd, int route, const struct fs_found *f, int flags, uint64_t begin) {
+  if (route < FS_IN || (route == FS_REDIRECT && f->out.id == 0)) return;
+  int saved = errno;
+  struct fs_slot *s = fd >= 0 ? fs_fd_slot(fd) : NULL;
+  bool named = (route == FS_NEW || f->out.id != 0) && f->entry != FS_OUTPUT_RECORD;
+  struct stat st = {0};
+  struct fs_traced c = {.call = FS_TRACE_OPEN,
+                        .place = FS_TRACE_NO_PLACE,
+                        .handle = s ? fs_slot_number(s) : FS_TRACE_NO_HANDLE,
+                        .off = (uint64_t)(unsigned)flags};
+  if (fd >= 0 && (s ? fs_file_fstat(s, &st) : FS_REAL(fstat)(fd, &st)) == 0) c.n = (uint64_t)st.st_size;
+  fs_trace_add_name(&c, f->mount, f->entry == FS_OUTPUT_RECORD && s ? s->entry : f->entry, f->name,
+                    named ? f->name_len : 0, begin, fd >= 0 ? 0 : -saved);
+  errno = saved;
+}
+
+static int open_routed(int route, struct fs_found *f, int dirfd, const char *path, int flags, mode_t mode) {
+  uint64_t begin = fs_trace_begin();
+  int fd = open_untraced(route, f, dirfd, path, flags, mode);
+  if (FS_UNLIKELY(begin != 0)) fs_trace_opened(fd, route, f, flags, begin);
+  return fd;
 }
 
 /* Opens a path that the kernel has refused. */
@@ -185,8 +208,13 @@ static inline int close_real(int fd) {
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
     const struct fs_slot *s = fs_fd_slot(fd);
+    struct fs_traced c = {.call = FS_TRACE_CLOSE,
+                          .place = FS_TRACE_NO_PLACE,
+                          .handle = s != NULL ? fs_slot_number(s) : FS_TRACE_NO_HANDLE};
+    uint64_t begin = s != NULL ? fs_trace_begin() : 0;
     fs_err flushed = s != NULL && fs_slot_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
     fs_err err = fs_fd_close(fd);
+    if (FS_UNLIKELY(begin != 0)) fs_trace_add(&c, begin, err);
     if (err != FS_E_REAL) return fs_ret_int(err != 0 ? err : flushed);
     e = 0; /* another thread has made a real file of it */
   }

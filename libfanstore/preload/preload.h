@@ -43,6 +43,7 @@
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
+#include "client/files/trace.h"
 #include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
 #include "preload/symbols.h"
@@ -113,6 +114,9 @@ static inline int64_t fs_ret(int64_t r) {
 static inline int fs_ret_int(int64_t r) {
   return (int)fs_ret(r);
 }
+
+/* Records an open that has returned fd, or -1 with errno set. */
+void fs_trace_opened(int fd, int route, const struct fs_found *f, int flags, uint64_t begin);
 
 /* Returns whether an output file was replaced or removed after it was found, so that the name must
    be looked up again. If the name is found again and again, its bytes are gone: errno is then EIO,

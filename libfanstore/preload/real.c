@@ -103,6 +103,7 @@ __attribute__((constructor)) static void start(void) {
     export_node();
     fs_mounts_export(fs_env_set);
     fs_run_remember();
+    fs_trace_start(fs_env_set);
     if (getenv(FS_ENV_STATE) != NULL || getenv(FS_ENV_RUN) != NULL) fs_files_start();
     fs_own_make_room();
   }
@@ -121,5 +122,6 @@ __attribute__((destructor)) static void end(void) {
   fs_output_publish_all();
   fs_output_locks_leave(false);
   if (fs_mount_count() > 0) fs_data_leave();
+  fs_trace_leave();
   if (fs_state_fd() >= 0) fs_fd_pool_drop();
 }

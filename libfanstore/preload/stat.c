@@ -10,11 +10,22 @@
 static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
   fs_err err = fs_must_exist(route);
   if (err == 0 && fs_bad_address(st)) err = -EFAULT;
-  return err != 0 ? err : fs_found_stat(f, st);
+  if (err != 0) return err;
+  struct fs_traced c = {.call = FS_TRACE_STAT, .place = FS_TRACE_NO_PLACE, .handle = FS_TRACE_NO_HANDLE};
+  uint64_t begin = fs_trace_begin();
+  err = fs_found_stat(f, st);
+  if (FS_UNLIKELY(begin != 0))
+    fs_trace_add_name(&c, f->mount, f->entry, f->name, f->out.id != 0 ? f->name_len : 0, begin, err);
+  return err;
 }
 
 static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
-  return fs_bad_address(st) && s != &fs_slot_closed ? -EFAULT : fs_file_fstat(s, st);
+  if (fs_bad_address(st) && s != &fs_slot_closed) return -EFAULT;
+  uint64_t begin = fs_trace_begin();
+  fs_err err = fs_file_fstat(s, st);
+  struct fs_traced c = {.call = FS_TRACE_FSTAT, .place = FS_TRACE_NO_PLACE, .handle = fs_slot_number(s)};
+  if (FS_UNLIKELY(begin != 0)) fs_trace_add(&c, begin, err);
+  return err;
 }
 
 /* Corrects stat of a path like "/dev/fd/5": the kernel describes a placeholder as a socket. */

@@ -50,6 +50,7 @@ fs-prepare                    index format codec util
 fs-launch                     ipc index format util
 fs-launch/doctor              fs-launch util
 fs-launch/clean               fs-launch ipc util
+fs-launch/replay              fs-launch ipc util
 fs-launch/static              client/* cache $base
 fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 

@@ -122,6 +122,12 @@ extern FS_INTERNAL struct fs_state *_Atomic fs_state;
 /* A slot that every operation refuses with EBADF. */
 extern FS_INTERNAL struct fs_slot fs_slot_closed;
 
+/* Returns the place of a slot in the table. */
+static inline uint32_t fs_slot_number(const struct fs_slot *s) {
+  const struct fs_state *st = atomic_load_explicit(&fs_state, memory_order_relaxed);
+  return st == NULL || s == &fs_slot_closed ? UINT32_MAX : (uint32_t)(s - st->slot);
+}
+
 /* Returns the table. The first call maps what FANSTORE_STATE names. If that is none, the call makes
    a new table if `create` is set, else it returns NULL. Later calls are cheap. */
 struct fs_state *fs_state_attach(bool create);

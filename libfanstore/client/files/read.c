@@ -9,6 +9,7 @@
 
 #include "client/fd/fdreal.h"
 #include "client/files/files.h"
+#include "client/files/trace.h"
 #include "client/outputs/outputs.h"
 
 #define FS_IO_MAX 0x7ffff000ull /* the kernel's limit for one call */
@@ -30,7 +31,24 @@ static inline fs_err read_size(const struct fs_slot *s, uint64_t need, uint64_t 
   return file_size(s, need, size);
 }
 
+/* Records a read or write. */
+static void trace(const struct fs_slot *s, enum fs_trace_call call, unsigned place, uint64_t off, uint64_t n,
+                  uint64_t begin, fs_ssize result) {
+  struct fs_traced c = {.call = call, .place = place, .handle = fs_slot_number(s), .off = off, .n = n};
+  fs_trace_add(&c, begin, result);
+}
+
+static __attribute__((noinline)) fs_ssize read_traced(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+  enum fs_place place = FS_PLACE_COUNT;
+  uint64_t begin = fs_now_ns();
+  fs_ssize got = fs_data_read(s->mount, s->entry, buf, n, off, &place);
+  trace(s, FS_TRACE_READ, place < FS_PLACE_COUNT ? place : FS_TRACE_NO_PLACE, off, n, begin, got);
+  if (got > 0 && place < FS_PLACE_COUNT && atomic_exchange(&s->counted, 1) == 0) fs_count(FS_C_FILES + place, 1);
+  return got;
+}
+
 static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+  if (FS_UNLIKELY(atomic_load_explicit(&fs_trace_on, memory_order_relaxed))) return read_traced(s, buf, n, off);
   if (atomic_load_explicit(&s->counted, memory_order_relaxed))
     return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
   enum fs_place place = FS_PLACE_COUNT;
@@ -130,11 +148,20 @@ static bool appends(const struct fs_slot *s) {
   return atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
 }
 
+static fs_ssize write_at(struct fs_slot *s, const void *buf, size_t n, uint64_t off) {
+  uint64_t begin = fs_trace_begin();
+  fs_ssize put = fs_output_write(s->entry, buf, n, off);
+  if (FS_UNLIKELY(begin != 0)) trace(s, FS_TRACE_WRITE, FS_TRACE_NO_PLACE, off, n, begin, put);
+  return put;
+}
+
 /* Appends. Linux does so for pwrite too. */
 static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count, size_t n, bool move) {
   uint64_t off;
   if (FS_UNLIKELY(fs_slot_is_real(s))) return FS_E_REAL;
+  uint64_t begin = fs_trace_begin();
   fs_ssize put = fs_output_append(s->entry, iov, count, n, &off);
+  if (FS_UNLIKELY(begin != 0)) trace(s, FS_TRACE_WRITE, FS_TRACE_NO_PLACE, put > 0 ? off : 0, n, begin, put);
   if (move && put > 0 && off != FS_APPEND_UNKNOWN) atomic_store(&s->offset, off + (uint64_t)put);
   return put;
 }
@@ -146,7 +173,7 @@ fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t of
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
   if (err != 0 || n == 0) return err;
   n = FS_MIN(n, FS_IO_MAX);
-  return appends(s) ? append_all(s, &one, 1, n, false) : fs_output_write(s->entry, buf, n, (uint64_t)off);
+  return appends(s) ? append_all(s, &one, 1, n, false) : write_at(s, buf, n, (uint64_t)off);
 }
 
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
@@ -163,7 +190,7 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
     atomic_fetch_sub(&s->offset, n);
     return FS_E_REAL;
   }
-  fs_ssize put = fs_output_write(s->entry, buf, n, off);
+  fs_ssize put = write_at(s, buf, n, off);
   if (put < (fs_ssize)n) unclaim(s, off + n, off + (uint64_t)FS_MAX(put, 0));
   return put;
 }

@@ -92,6 +92,7 @@ void fs_data_forked(void) {
   struct fs_self *self = fs_self();
   if (self == &g_self_static) {
     atomic_store(&self->link, NULL);
+    atomic_store(&self->trace, NULL);
     atomic_store(&self->link_retry_ns, 0);
     for (unsigned i = 0; i < FS_C_COUNT; i++) atomic_store_explicit(&self->counter[i], 0, memory_order_relaxed);
     atomic_store(&self->pid, 0);
