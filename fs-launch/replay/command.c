@@ -34,9 +34,11 @@ static void help(void) {
 }
 
 static fs_err set_speed(const char *value, double *speed) {
-  char *end;
-  *speed = strcmp(value, "max") == 0 ? 0 : strtod(value, &end);
-  if (strcmp(value, "max") == 0 || (*value && *end == '\0' && *speed > 0.001 && *speed <= 1000)) return 0;
+  char *end = NULL;
+  *speed = strtod(value, &end);
+  if (*value && end && *end == '\0' && *speed >= 0.001 && *speed <= 1000) return 0;
+  *speed = 0;
+  if (strcmp(value, "max") == 0) return 0;
   fs_say("--speed %s: give a number from 0.001 to 1000, or 'max'", value);
   return -EINVAL;
 }

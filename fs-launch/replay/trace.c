@@ -66,7 +66,7 @@ fs_err fs_trace_add_bytes(struct fs_trace_set *set, const uint8_t *bytes, size_t
 }
 
 static int read_file(struct fs_trace_set *set, const char *name) {
-  struct stat st;
+  struct stat st = {0};
   FS_AUTO_CLOSE int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   fs_err err = fd < 0 || fstat(fd, &st) < 0 ? -errno : !S_ISREG(st.st_mode) || st.st_size == 0 ? -EINVAL : 0;
   void *map = err < 0 ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
