@@ -66,7 +66,7 @@ BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-static)
 PYTHON := $(patsubst libfanstore/%,$(B)/share/fanstore/%,$(wildcard libfanstore/python/*.py))
 
 .DEFAULT_GOAL := all
-.PHONY: all lib clean install uninstall help
+.PHONY: all lib clean install uninstall deb help
 all: lib $(BINS) $(PYTHON)
 lib: $(LIB)
 
@@ -113,17 +113,19 @@ VERSION := $(shell sed -n 's/^.define FS_VERSION "\(.*\)"/\1/p' libfanstore/util
 MAN := $(wildcard docs/*.1)
 # All that `make install` makes: `uninstall` removes it. fs-launch looks for the library in lib, lib64 and lib/fanstore.
 LIBDIR ?= $(PREFIX)/lib
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 LIBDIRS := $(addprefix $(PREFIX)/,lib lib64 lib/fanstore)
 TO := $(DESTDIR)$(PREFIX)
 COMPLETIONS := $(TO)/share/bash-completion/completions
+MODULES := $(TO)/share/fanstore/modulefiles/fanstore
 INSTALLED = $(addprefix $(TO)/bin/,$(notdir $(BINS))) $(DESTDIR)$(LIBDIR)/libfanstore.so \
-  $(DESTDIR)$(LIBDIR)/pkgconfig/fanstore.pc $(TO)/include/fanstore $(TO)/share/fanstore \
+  $(DESTDIR)$(PKGCONFIGDIR)/fanstore.pc $(TO)/include/fanstore $(TO)/share/fanstore \
   $(addprefix $(TO)/share/man/man1/,$(notdir $(MAN))) $(TO)/share/doc/fanstore $(addprefix $(COMPLETIONS)/,fs-launch fs-prepare)
 
 install: all ## into DESTDIR, PREFIX and LIBDIR, with manual pages, documents and completion
 	$(if $(filter $(LIBDIRS),$(LIBDIR)),,$(error LIBDIR=$(LIBDIR): fs-launch looks for the library in $(LIBDIRS) only))
-	$(Q)install -d $(addprefix $(TO)/,bin include/fanstore share/man/man1 share/fanstore/python) $(COMPLETIONS) \
-	  $(DESTDIR)$(LIBDIR)/pkgconfig $(TO)/share/doc/fanstore/docs/internals $(TO)/share/doc/fanstore/docs/examples
+	$(Q)install -d $(addprefix $(TO)/,bin include/fanstore share/man/man1 share/fanstore/python) $(MODULES) $(COMPLETIONS) \
+	  $(DESTDIR)$(LIBDIR) $(DESTDIR)$(PKGCONFIGDIR) $(TO)/share/doc/fanstore/docs/internals
 	$(Q)install $(BINS) $(TO)/bin
 	$(Q)install -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
 	$(Q)install -m 644 include/fanstore/*.h $(TO)/include/fanstore
@@ -132,16 +134,33 @@ install: all ## into DESTDIR, PREFIX and LIBDIR, with manual pages, documents an
 	$(Q)install -m 644 README.md CHANGELOG.md LICENSE $(TO)/share/doc/fanstore
 	$(Q)install -m 644 docs/*.md $(TO)/share/doc/fanstore/docs
 	$(Q)install -m 644 docs/internals/*.md $(TO)/share/doc/fanstore/docs/internals
-	$(Q)install -m 644 docs/examples/* $(TO)/share/doc/fanstore/docs/examples
+	$(Q)cp -r docs/deploy docs/examples $(TO)/share/doc/fanstore/docs && chmod -R u=rwX,go=rX $(TO)/share/doc/fanstore
+	$(Q)umask 022; for m in fanstore fanstore.lua; do sed 's|@PREFIX@|$(PREFIX)|; s|@PKGCONFIGDIR@|$(PKGCONFIGDIR)|' docs/deploy/modulefile/$$m \
+	  >$(MODULES)/$(VERSION)$${m#fanstore}; done
 	$(Q)install -m 644 fs-launch/completion.bash $(COMPLETIONS)/fs-launch
 	$(Q)ln -sf fs-launch $(COMPLETIONS)/fs-prepare
-	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(if $(filter $(PREFIX)/%,$(LIBDIR)),$${prefix}/$(LIBDIR:$(PREFIX)/%=%),$(LIBDIR))' \
+	$(Q)umask 022; printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(if $(filter $(PREFIX)/%,$(LIBDIR)),$${prefix}/$(LIBDIR:$(PREFIX)/%=%),$(LIBDIR))' \
 	  'includedir=$${prefix}/include' 'Name: FanStore' \
 	  'Description: transient distributed file system for deep learning' 'Version: $(VERSION)' \
 	  'preload=$${libdir}/libfanstore.so' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lfanstore' \
-	  >$(DESTDIR)$(LIBDIR)/pkgconfig/fanstore.pc
+	  >$(DESTDIR)$(PKGCONFIGDIR)/fanstore.pc
 uninstall: ## remove what install has made with the same DESTDIR, PREFIX and LIBDIR
 	$(Q)rm -rf $(INSTALLED)
+
+# The package is of what is built, also by another compiler or with other CFLAGS. Its date is that of the changelog.
+DEB := build/deb
+DEB_MAINTAINER ?= $(or $(DEBFULLNAME),FanStore) <$(or $(DEBEMAIL),fanstore@$(shell hostname -f))>
+deb: all ## a Debian package in build/deb (needs debhelper); DEBFULLNAME and DEBEMAIL name the maintainer
+	$(Q)command -v dh >/dev/null || { echo "make deb needs debhelper: apt-get install debhelper" >&2; exit 1; }
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB) && cp -r docs/deploy/deb $(DEB)/debian
+	$(Q)printf '%s\n' 'fanstore ($(VERSION)-1) UNRELEASED; urgency=medium' '' '  * See CHANGELOG.md.' '' \
+	  ' -- $(DEB_MAINTAINER)  '"$$(date -u -R -r CHANGELOG.md)" >$(DEB)/debian/changelog
+	$(Q)sed 's/^$$/./; s/^/ /' LICENSE | tail -n +5 >$(DEB)/license
+	$(Q)sed -i 's/@MAINTAINER@/$(DEB_MAINTAINER)/' $(DEB)/debian/control
+	$(Q)sed -n '/^ THIS/,$$p' $(DEB)/license >$(DEB)/disclaimer
+	$(Q)sed -i -e '/@BSD-3-Clause@/{r $(DEB)/license' -e 'd}' -e '/@DISCLAIMER@/{r $(DEB)/disclaimer' -e 'd}' $(DEB)/debian/copyright
+	$(Q)cd $(DEB) && DEB_RULES_REQUIRES_ROOT=no TOP=$(CURDIR) debian/rules binary $(if $(V),,>log 2>&1 || { tail -n 20 log; exit 1; })
+	$(Q)ls $(DEB)/*.deb
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile tests/tests.mk bench/bench.mk 2>/dev/null | sed 's/:.*## /\t/' | expand -t 14

@@ -21,7 +21,7 @@ HELPER_BIN := $(HELPER_SRC:tests/%.c=$(B)/tests/%)
 KINDS := prepare posix doctor static mpi fault
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
 REST := $(shell grep -l '^\# rest: ' $(KINDS:%=tests/%/*.sh) | sort)
-SLOW := $(shell grep -lx '\# slow' $(KINDS:%=tests/%/*.sh) tests/lint/*.sh 2>/dev/null | sort)
+SLOW := $(shell grep -lx '\# slow' $(KINDS:%=tests/%/*.sh) tests/lint/*.sh tests/deploy/*.sh 2>/dev/null | sort)
 LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
 
@@ -67,7 +67,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-deploy check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
@@ -141,6 +141,11 @@ check-systems: ## Debian 11 and 13 in roots that are kept: builds, and programs 
 	@tests/setup/packages.sh build check systems
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,systems)
+
+check-deploy: ## the Debian package, modules, Slurm's prolog and epilog (as root)
+	@tests/setup/packages.sh build check systems deploy
+	@$(SUB) all
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,deploy)
 
 check-lint: setup-check
 	@$(SUB) all

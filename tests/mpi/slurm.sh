@@ -5,7 +5,8 @@
 # long: 70
 # A Slurm cluster of two nodes and a login host, each a network namespace: fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
-# is to end, a job that is cancelled, and bench/mdtest.sh and bench/ior.sh.
+# is to end, a job that is cancelled, and bench/mdtest.sh and bench/ior.sh. Each node runs the prolog and the epilog of
+# docs/examples/slurm.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../netns.sh"
 need_command munged slurmctld slurmd sbatch srun scancel
@@ -39,9 +40,18 @@ SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
 KillWait=5
+Prolog=$etc/prolog
+Epilog=$etc/epilog
 NodeName=h[2-3] CPUs=2 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES OverSubscribe=NO
 END
+mkdir -m 1777 "$work/nvme"
+for script in prolog epilog; do
+  # Each says in a file that it has come to its end.
+  sed "s|^local=/local|local=$work/nvme|; s|/usr/local/bin|$bin|; s|^exit 0|echo $script >>$etc/scripts; &|" \
+    "$root/docs/examples/slurm/$script" >"$etc/$script"
+  chmod +x "$etc/$script"
+done
 echo CgroupPlugin=cgroup/v1 >"$etc/cgroup.conf"
 on() { # HOST COMMAND...
   local host=$1
@@ -99,6 +109,8 @@ equal "nodes" "h2,h3" "$(json r.json "','.join(sorted(n['host'] for n in r['node
 equal "remote on each" True "$(json r.json "all(n['bytes_remote'] > 0 for n in r['nodes'])")"
 equal "shared" 0 "$(json r.json "r['total']['bytes_shared']")"
 grep -q ' 0 B staged, ' out.txt || fail "the second job staged: $(cat out.txt)"
+equal "prolog and epilog" "2 epilog 2 prolog" "$(sort "$etc/scripts" | uniq -c | xargs)"
+[ -d "$work/nvme/$(id -un)" ] || fail "the prolog has made no local directory"
 echo "ok - COMMAND by --np, and by srun, on both nodes; what is staged is used again"
 
 job --export=NONE <<END

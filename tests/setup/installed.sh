@@ -5,7 +5,8 @@
 prefix=$1
 for f in bin/fs-prepare bin/fs-launch bin/fanstored lib/libfanstore.so lib/pkgconfig/fanstore.pc \
   share/man/man1/fs-prepare.1 share/man/man1/fs-launch.1 share/fanstore/python/sitecustomize.py \
-  share/doc/fanstore/README.md share/bash-completion/completions/fs-prepare; do
+  share/doc/fanstore/README.md share/doc/fanstore/docs/deploy/deb/control \
+  share/doc/fanstore/docs/examples/slurm/prolog share/bash-completion/completions/fs-prepare; do
   [ -f "$prefix/$f" ] || fail "no $f"
 done
 bin=$prefix/bin

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems}...
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems|deploy}...
 # Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
 # installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
 # all is there. FS_NO_INSTALL=1: only say what is missing.
@@ -95,7 +95,9 @@ ci    munge           cmd:munged
 afl   afl++           cmd:afl-fuzz
 systems debootstrap   cmd:debootstrap
 systems binutils      cmd:objdump
-systems git           cmd:git'
+systems git           cmd:git
+deploy debhelper      cmd:dh
+deploy lintian        cmd:lintian'
 
 # All packages that are installed, each between spaces.
 installed() {
@@ -138,9 +140,9 @@ missing() { # PURPOSE...
   done <<<"$table" | sort -u
 }
 
-[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems|deploy ..." >&2; exit 2; }
 for purpose in "$@"; do
-  case $purpose in build | check | demo | bench | clients | ci | afl | systems) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+  case $purpose in build | check | demo | bench | clients | ci | afl | systems | deploy) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
 done
 
 need=$(missing "$@")
