@@ -142,7 +142,7 @@ check-systems: ## Debian 11 and 13 in roots that are kept: builds, and programs 
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,systems)
 
-check-deploy: ## the Debian package, modules, Slurm's prolog and epilog (as root)
+check-deploy: ## the Debian package, modules, recipes for Spack and Ansible, Slurm's prolog and epilog (as root)
 	@tests/setup/packages.sh build check systems deploy
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,deploy)

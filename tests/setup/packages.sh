@@ -97,7 +97,8 @@ systems debootstrap   cmd:debootstrap
 systems binutils      cmd:objdump
 systems git           cmd:git
 deploy debhelper      cmd:dh
-deploy lintian        cmd:lintian'
+deploy lintian        cmd:lintian
+deploy ansible-core   cmd:ansible-playbook'
 
 # All packages that are installed, each between spaces.
 installed() {
