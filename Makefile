@@ -125,7 +125,7 @@ INSTALLED = $(addprefix $(TO)/bin/,$(notdir $(BINS))) $(DESTDIR)$(LIBDIR)/libfan
 install: all ## into DESTDIR, PREFIX and LIBDIR, with manual pages, documents and completion
 	$(if $(filter $(LIBDIRS),$(LIBDIR)),,$(error LIBDIR=$(LIBDIR): fs-launch looks for the library in $(LIBDIRS) only))
 	$(Q)install -d $(addprefix $(TO)/,bin include/fanstore share/man/man1 share/fanstore/python) $(MODULES) $(COMPLETIONS) \
-	  $(DESTDIR)$(LIBDIR) $(DESTDIR)$(PKGCONFIGDIR) $(TO)/share/doc/fanstore/docs/internals
+	  $(DESTDIR)$(LIBDIR) $(DESTDIR)$(PKGCONFIGDIR) $(TO)/share/doc/fanstore/docs/internals $(TO)/share/doc/fanstore/docs/howto
 	$(Q)install $(BINS) $(TO)/bin
 	$(Q)install -m 644 $(LIB) $(DESTDIR)$(LIBDIR)
 	$(Q)install -m 644 include/fanstore/*.h $(TO)/include/fanstore
@@ -134,6 +134,7 @@ install: all ## into DESTDIR, PREFIX and LIBDIR, with manual pages, documents an
 	$(Q)install -m 644 README.md CHANGELOG.md LICENSE $(TO)/share/doc/fanstore
 	$(Q)install -m 644 docs/*.md $(TO)/share/doc/fanstore/docs
 	$(Q)install -m 644 docs/internals/*.md $(TO)/share/doc/fanstore/docs/internals
+	$(Q)install -m 644 docs/howto/*.md $(TO)/share/doc/fanstore/docs/howto
 	$(Q)cp -r docs/deploy docs/examples $(TO)/share/doc/fanstore/docs && chmod -R u=rwX,go=rX $(TO)/share/doc/fanstore
 	$(Q)umask 022; for m in fanstore fanstore.lua; do sed 's|@PREFIX@|$(PREFIX)|; s|@PKGCONFIGDIR@|$(PKGCONFIGDIR)|' docs/deploy/modulefile/$$m \
 	  >$(MODULES)/$(VERSION)$${m#fanstore}; done

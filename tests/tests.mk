@@ -22,7 +22,7 @@ KINDS := prepare posix doctor static mpi fault
 scripts = $(filter-out $(SLOW),$(sort $(wildcard tests/$(1)/*.sh)))
 REST := $(shell grep -l '^\# rest: ' $(KINDS:%=tests/%/*.sh) | sort)
 SLOW := $(shell grep -lx '\# slow' $(KINDS:%=tests/%/*.sh) tests/lint/*.sh tests/deploy/*.sh 2>/dev/null | sort)
-LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh))
+LINT_FAST := $(wildcard $(addprefix tests/lint/,layers.sh spdx.sh size.sh words.sh symbols.sh libc.sh man.sh messages.sh))
 LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh tidy.sh))
 
 # Archives, so that a test pulls in only what it uses. Objects of one name in two directories are both kept (ar q).
