@@ -219,6 +219,17 @@ void fs_session_remove(pid_t mpirun);
 /* Removes the run directories of dead jobs on this host. Returns their number. */
 unsigned fs_run_sweep(bool tell);
 
+/* jobs.c: the live jobs of this user on this host. */
+struct fs_job {
+  char name[NAME_MAX + 1], run[PATH_MAX]; /* run: the run directory */
+  pid_t launcher;                         /* its fs-launch; 0: not on this host */
+};
+/* Stores the jobs, sorted by name, in *list, which the caller frees. Returns their number. */
+size_t fs_jobs_list(struct fs_job **list);
+/* Finds the job that `word` names: its name, or the path of its run directory. NULL: the only job.
+   Returns 0 or the exit status. */
+int fs_jobs_find(const char *word, struct fs_job *job);
+
 /* guard.c: a child that survives kill -9 of this process, then ends the job's processes and removes
    the run directory. */
 int fs_guard_start(struct fs_launch *l);
