@@ -73,7 +73,7 @@ struct fs_launch_node {
   bool inherited;                 /* another node has taken over its outputs */
   bool finished;                  /* it has reported its outputs: */
   bool gone_known;                /* and all outputs of nodes that are gone */
-  uint64_t outputs_gone;
+  uint64_t outputs_gone, gone_nodes;
   uint64_t outputs, output_bytes, outputs_failed, outputs_lost, outputs_staged;
   uint64_t output_dirs, output_links;
   uint64_t out_done, out_total; /* bytes of --stage-out */

@@ -82,6 +82,7 @@ static void on_outputs(struct fs_launch *l, uint64_t rank, const struct fs_contr
   fs_control_get_u64(c, "lost", &node->outputs_lost);
   fs_control_get_u64(c, "staged", &node->outputs_staged);
   if (fs_control_get_u64(c, "gone", &node->outputs_gone) == 0) node->gone_known = true;
+  fs_control_get_u64(c, "gone_nodes", &node->gone_nodes);
   fs_control_get_u64(c, "done", &node->out_done);
   fs_control_get_u64(c, "total", &node->out_total);
   fs_control_get_u64(c, "dirs", &node->output_dirs);
@@ -188,11 +189,11 @@ static bool is_silent(const struct fs_launch *l, const struct fs_launch_node *n)
 }
 
 /* Returns true if the other nodes know which outputs the silent nodes had. They may not if two went
-   together. */
+   together. A node that reported before a silent node died has not counted its outputs. */
 static bool all_known(const struct fs_launch *l, unsigned silent) {
   bool known = silent < l->nodes;
   for (uint32_t i = 0; i < l->nodes; i++)
-    if (l->node[i].finished && !l->node[i].gone_known) known = false;
+    if (l->node[i].finished && (!l->node[i].gone_known || l->node[i].gone_nodes < silent)) known = false;
   return known && silent == 1;
 }
 

@@ -47,7 +47,8 @@
  *     [kept=DIR] [staged=N done=BYTES   bytes of --stage-out; lost: files neither copied nor kept;
  *     total=BYTES] [failed=N] [lost=N]  dirs, links: directories and symlinks that the job made;
  *     [dirs=N] [links=N] [gone=N]       gone, with end=1: files in this rank's directories whose
- *     [end=1]                           home has gone, if that is known
+ *     [gone_nodes=N] [end=1]            home has gone, if that is known; gone_nodes: nodes that
+ *                                       had gone when these were counted
  *   successor rank=K of=N [pending=1]   --output-replicas: rank N has gone, and its outputs are
  *                                       K's; pending: K has not finished taking them over
  *   leaving rank=K                      after stats, once a second: what was made is being removed

@@ -148,6 +148,7 @@ static bool fs_outputs_gone(struct fs_daemon *d) {
   }
   if (!o->gone_sure && d->now < o->gone_by) return false;
   o->gone_listed = true;
+  for (uint32_t i = 0; i < d->net->nodes; i++) o->gone_nodes += !fs_member(fs_ns_members(d->ns), i);
   fs_ns_files(d->ns, fs_outputs_orphaned, d);
   return o->next == o->n;
 }

@@ -34,6 +34,7 @@ struct fs_outputs {
   /* files whose home has died; how many of their names may still be reported */
   uint64_t gone, gone_names;
   uint64_t gone_by;
+  uint32_t gone_nodes; /* how many nodes were no members when `gone` was counted */
   bool gone_asked, gone_listed, gone_sure;
 };
 

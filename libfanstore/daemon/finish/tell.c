@@ -54,6 +54,7 @@ void fs_outputs_tell(const struct fs_daemon *d, bool end) {
   if (o->failed > 0) (void)fs_control_add_u64(&l, "failed", o->failed);
   if (o->lost > 0) (void)fs_control_add_u64(&l, "lost", o->lost);
   if (end && o->gone_sure) (void)fs_control_add_u64(&l, "gone", o->gone);
+  if (end && o->gone_sure) (void)fs_control_add_u64(&l, "gone_nodes", o->gone_nodes);
   if (end) (void)fs_control_add_u64(&l, "end", 1);
   fs_say_line(&l);
 }
