@@ -5,7 +5,6 @@
  * environment, because mpirun does not carry it over, and becomes COMMAND. The terminal and
  * standard input are COMMAND's. COMMAND dies with fs-launch. One thread.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,125 +16,6 @@
 #include "launch.h"
 
 #define FS_REST_NS (FS_NS_PER_S / 2) /* time for what COMMAND left running to end by itself */
-#define FS_WINDOW (64ull << 20)      /* of --prefetch torch: some hundred files, 50 ms of a fast link */
-#define FS_LISTS (FS_MAX_DATASETS * PATH_MAX)
-
-struct fs_launch_env {
-  const char *job, *datasets, *mounts, *library, *emulate, *read_only, *verify;
-  const char *supervisor; /* program that runs COMMAND; empty: none */
-  const char *as_is;      /* "1": FANSTORE_ENV_AS_IS is set */
-  const char *io_uring;   /* FANSTORE_IO_URING; empty: unchanged */
-  const char *python;     /* directory for PYTHONPATH; empty: none */
-  const char *ahead;      /* FANSTORE_PREFETCH_BYTES, if there is such a directory */
-};
-
-/* Puts a path first in the list of an environment variable and keeps the others. */
-static int put_first(const char *variable, const char *path) {
-  const char *old = getenv(variable);
-  FS_AUTO_FREE char *text = NULL;
-  if (!old || old[0] == '\0') return setenv(variable, path, 1);
-  if (strstr(old, path)) return 0;
-  if (asprintf(&text, "%s:%s", path, old) < 0) return -1;
-  return setenv(variable, text, 1);
-}
-
-/* Marks the nodes with a daemon on this host, by their files in the run directory: the socket, or
-   what the daemon left. Returns their number. */
-static unsigned nodes_here(const char *run, bool here[FS_MAX_NODES]) {
-  unsigned found = 0;
-  DIR *d = opendir(run);
-  for (const struct dirent *e; d && (e = readdir(d)) != NULL;) {
-    char number[16], kind[6];
-    uint64_t node;
-    if (sscanf(e->d_name, "node-%15[0-9].%5[a-z]", number, kind) != 2) continue;
-    if (strcmp(kind, "sock") != 0 && strcmp(kind, "ctl") != 0) continue;
-    if (fs_parse_u64(number, 0, FS_MAX_NODES - 1, &node) < 0 || here[node]) continue;
-    here[node] = true;
-    found++;
-  }
-  if (d) closedir(d);
-  return found;
-}
-
-/*
- * Sets the node of this process. With emulated nodes the process's rank decides. Else a host has
- * one daemon and so one socket. A test bed may have several (slurmd can); then the processes are
- * spread over them by rank.
- */
-static int set_node(const char *run) {
-  bool here[FS_MAX_NODES] = {false};
-  unsigned found = nodes_here(run, here), node = 0;
-  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-  uint64_t skip = 0;
-  char text[32];
-  if (found == 0) {
-    fs_say("%s: no daemon of this job is on this host, or this process sees other files than its daemon does", run);
-    return FS_EXIT_FAILED;
-  }
-  if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &skip) == 0) skip %= found;
-  while (!here[node] || skip > 0) skip -= here[node++];
-  snprintf(text, sizeof(text), "%u", node);
-  return setenv(FS_ENV_NODE, text, 1);
-}
-
-/* Sets the environment that the preloaded library reads. Returns 0 or the exit status. */
-static int environment(const struct fs_launch_env *e) {
-  char run[PATH_MAX];
-  bool emulated = e->emulate[0] != '\0';
-  if (fs_run_find(e->job, run, sizeof(run)) < 0) {
-    fs_say(FS_ENV_RUN_BASE " is too long");
-    return FS_EXIT_FAILED;
-  }
-  fs_slurm_export(); /* for an srun in COMMAND */
-  unsetenv(FS_ENV_STATE);
-  unsetenv(FS_ENV_JOB);
-  if (!emulated || getenv(FS_ENV_RUN)) unsetenv(FS_ENV_NODE); /* from a job around this one */
-  int err = setenv(FS_ENV_DATASET, e->datasets, 1) | setenv(FS_ENV_MOUNT, e->mounts, 1) | setenv(FS_ENV_RUN, run, 1);
-  err |= emulated ? setenv(FS_ENV_EMULATE, e->emulate, 1) : unsetenv(FS_ENV_EMULATE);
-  err |= e->read_only[0] == '1' ? setenv(FS_ENV_READ_ONLY, "1", 1) : unsetenv(FS_ENV_READ_ONLY);
-  /* HDF5 locks what it has open, and other nodes must be able to read it. */
-  if (e->read_only[0] != '1') err |= setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
-  err |= e->as_is[0] == '1' ? setenv(FS_ENV_AS_IS, "1", 1) : unsetenv(FS_ENV_AS_IS);
-  if (e->io_uring[0] != '\0') err |= setenv(FS_ENV_IO_URING, e->io_uring, 1);
-  err |= setenv(FS_ENV_VERIFY, e->verify, 1);
-  err |= put_first("LD_PRELOAD", e->library);
-  if (e->python[0] != '\0') err |= put_first("PYTHONPATH", e->python) | setenv(FS_ENV_PREFETCH_BYTES, e->ahead, 1);
-  if (err != 0) {
-    fs_say("environment: %s", strerror(errno));
-    return FS_EXIT_FAILED;
-  }
-  return emulated ? 0 : set_node(run);
-}
-
-/* Becomes the supervisor, which runs COMMAND. */
-static void become_supervised(const char *supervisor, char **command) {
-  size_t n = 0;
-  while (command[n]) n++;
-  char **words = calloc(n + 3, sizeof(*words));
-  if (!words) return;
-  words[0] = (char *)supervisor;
-  words[1] = (char *)"--";
-  memcpy(words + 2, command, n * sizeof(*words));
-  execv(supervisor, words);
-  free(words);
-}
-
-/* Becomes COMMAND. Returns only if that fails, with the exit status. */
-static int become(const struct fs_launch_env *e, char **command) {
-  if (e->supervisor[0] != '\0') {
-    become_supervised(e->supervisor, command);
-    fs_say("%s: %s", e->supervisor, strerror(errno));
-    return FS_EXIT_FAILED;
-  }
-  execvp(command[0], command);
-  int err = errno;
-  if (err == ENOENT || err == ENOTDIR) {
-    fs_say("%s: command not found", command[0]);
-    return FS_EXIT_NOT_FOUND;
-  }
-  fs_say("%s: %s", command[0], strerror(err));
-  return FS_EXIT_NOT_EXECUTABLE;
-}
 
 struct becoming {
   struct fs_launch_env env;
@@ -144,30 +24,28 @@ struct becoming {
 
 static int become_ctx(void *ctx) {
   const struct becoming *b = ctx;
-  return become(&b->env, b->command);
+  return fs_env_become(&b->env, b->command);
 }
 
+/* fs-launch --exec-node JOB LOCAL-DIR WORD... -- COMMAND... */
 int fs_exec_node(int argc, char **argv) {
-  if (argc < 17 || strcmp(argv[15], "--") != 0) {
+  struct becoming b;
+  char run[PATH_MAX];
+  int i = 4;
+  fs_env_none(&b.env);
+  for (; i < argc && strcmp(argv[i], "--") != 0; i++) fs_env_take(&b.env, argv[i]);
+  if (i + 1 >= argc) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
-  struct fs_launch_env e = {.job = argv[2],
-                            .datasets = argv[3],
-                            .mounts = argv[4],
-                            .library = argv[5],
-                            .emulate = argv[6],
-                            .read_only = argv[7],
-                            .verify = argv[8],
-                            .supervisor = argv[9],
-                            .as_is = argv[10],
-                            .io_uring = argv[11],
-                            .python = argv[12],
-                            .ahead = argv[13]};
-  fs_run_prefer(argv[14]);
+  b.command = argv + i + 1;
+  fs_run_prefer(argv[3]);
   fs_mpirun_paths_back();
-  int status = environment(&e);
-  struct becoming b = {.env = e, .command = argv + 16};
+  if (fs_run_find(argv[2], run, sizeof(run)) < 0) {
+    fs_say(FS_ENV_RUN_BASE " is too long");
+    return FS_EXIT_FAILED;
+  }
+  int status = fs_env_set(&b.env, run, -1);
   return status != 0 ? status : fs_rank_run(become_ctx, &b);
 }
 
@@ -175,27 +53,28 @@ static bool by_mpirun(const struct fs_launch *l) {
   return l->opt.np > 0 || !l->first_here;
 }
 
-static void wrap(const struct fs_launch *l, const struct fs_launch_env *e, struct fs_words *w) {
+static void wrap(const struct fs_launch *l, struct fs_words *w) {
   fs_mpirun_command(l, w);
   if (l->opt.np == 0 && l->where == FS_WHERE_HOSTS) {
     fs_words_add(w, "--host"); /* only the first host */
     fs_words_add(w, "%s", l->first_host);
   }
-  const char *local = l->opt.local_dir ? l->local_dir : "";
-  const char *const words[] = {l->self,    "--exec-node", e->job,    e->datasets,   e->mounts, e->library,
-                               e->emulate, e->read_only,  e->verify, e->supervisor, e->as_is,  e->io_uring,
-                               e->python,  e->ahead,      local,     "--"};
-  for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) fs_words_add(w, "%s", words[i]);
+  fs_words_add(w, "%s", l->self);
+  fs_words_add(w, "--exec-node");
+  fs_words_add(w, "%s", l->job);
+  fs_words_add(w, "%s", l->opt.local_dir ? l->local_dir : "");
+  fs_env_words(&l->env, NULL, w);
+  fs_words_add(w, "--");
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);
 }
 
-static void command_child(const struct fs_launch *l, const struct fs_launch_env *e, pid_t parent) {
+static void command_child(const struct fs_launch *l, pid_t parent) {
   struct fs_words w = {0};
   int status = FS_EXIT_FAILED;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(status);
   if (by_mpirun(l)) {
-    wrap(l, e, &w);
+    wrap(l, &w);
     fs_events_restore(l);
     fs_mpirun_environment(l, false);
     fs_mpirun_paths(l);
@@ -206,59 +85,21 @@ static void command_child(const struct fs_launch *l, const struct fs_launch_env 
     fs_say("%s: %s", w.word[0], strerror(errno));
   } else {
     fs_events_restore(l);
-    status = environment(e);
-    if (status == 0) status = become(e, l->opt.command);
+    status = fs_env_set(&l->env, l->run, -1);
+    if (status == 0) status = fs_env_become(&l->env, l->opt.command);
   }
   _exit(status);
 }
 
-static fs_err lists(const struct fs_launch *l, char *datasets, char *mounts) {
-  for (unsigned i = 0; i < l->opt.datasets; i++) {
-    fs_err err = fs_list_append(datasets, FS_LISTS, l->dataset[i].path);
-    if (err == 0) err = fs_list_append(mounts, FS_LISTS, l->dataset[i].mount);
-    if (err < 0) return err;
-  }
-  return 0;
-}
-
-/* Returns how many bytes the programs of a node may have fetched ahead: blocks that nobody has read
-   yet must not push each other out of the cache. */
-static uint64_t window(const struct fs_launch *l) {
-  return l->opt.cache > 0 ? FS_MIN(l->opt.cache / 4, FS_WINDOW) : FS_WINDOW;
-}
-
 static int start_command(struct fs_launch *l) {
-  FS_AUTO_FREE char *datasets = calloc(1, FS_LISTS);
-  FS_AUTO_FREE char *mounts = calloc(1, FS_LISTS);
-  char emulate[24] = "", ahead[24] = "";
-  const char *ring = getenv(FS_ENV_IO_URING);
-  if (!datasets || !mounts || lists(l, datasets, mounts) < 0) {
-    fs_say("the datasets' names are too long");
-    return FS_EXIT_FAILED;
-  }
-  if (l->opt.emulate > 1) snprintf(emulate, sizeof(emulate), "%u", l->nodes);
-  snprintf(ahead, sizeof(ahead), "%llu", (unsigned long long)window(l));
-  struct fs_launch_env e = {.job = l->job,
-                            .datasets = datasets,
-                            .mounts = mounts,
-                            .library = l->library,
-                            .emulate = emulate,
-                            .read_only = l->opt.read_only ? "1" : "0",
-                            .verify = l->opt.verify,
-                            .supervisor = l->supervisor,
-                            .as_is = l->opt.env_as_is ? "1" : "0",
-                            .io_uring = l->opt.no_io_uring ? "0"
-                                        : ring             ? ring
-                                                           : "",
-                            .python = l->python,
-                            .ahead = ahead};
   pid_t self = getpid();
   fflush(NULL);
   l->command_ns = fs_now_ns();
   if (!by_mpirun(l)) fs_group_begin();
   l->command = fork();
-  if (l->command == 0) command_child(l, &e, self);
+  if (l->command == 0) command_child(l, self);
   if (l->command > 0) {
+    l->begun = true;
     fs_guard_watch(l, l->command);
     return 0;
   }
@@ -331,6 +172,7 @@ int fs_command_run(struct fs_launch *l) {
   l->command_running = false;
   fs_group_end();
   l->command_ns = fs_now_ns() - l->command_ns;
+  fs_env_close(l->run);
   end_rest(l);
   return exit_status(l);
 }

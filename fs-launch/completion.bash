@@ -17,11 +17,11 @@ _fanstore() {
   done
   case ${program##*/}:$command in
     fs-prepare:) words='pack verify info list unpack' ;;
-    fs-launch:) words='clean doctor replay' ;;
+    fs-launch:) words='attach clean doctor env replay stop' ;;
   esac
   case $word in
     -*)
-      case $command in pack | verify | info | list | unpack | clean | replay) ;; *) command='' ;; esac
+      case $command in pack | verify | info | list | unpack | attach | clean | env | replay | stop) ;; *) command='' ;; esac
       # shellcheck disable=SC2086 # no command is no word
       words=$(_fanstore_options "$program" $command)
       ;;

@@ -111,7 +111,7 @@ void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
 static void look_at_mpirun(struct fs_launch *l) {
   bool alive = false;
   for (uint32_t i = 0; i < l->nodes; i++) alive = alive || (!l->node[i].dead && !l->node[i].bye);
-  if (!l->daemons_ended || !alive || l->alone_ns != 0 || l->stopping || l->command <= 0) return;
+  if (!l->daemons_ended || !alive || l->alone_ns != 0 || l->stopping || !l->begun) return;
   l->alone_ns = fs_now_ns();
   fs_warn(l, "the daemons' mpirun died %.1f s after the start, and so have they",
           (double)(l->alone_ns - l->started_ns) / 1e9);
@@ -331,15 +331,15 @@ void fs_daemons_stop(struct fs_launch *l) {
   l->stopping = true;
   fs_daemons_look(l); /* do not wait for those that died before */
   ask_to_stop(l);
-  uint64_t start = fs_now_ns(), patience = l->command == 0 ? FS_FAILED_NS : l->node[0].dead ? FS_DEAF_NS : FS_STOP_NS;
+  uint64_t start = fs_now_ns(), patience = !l->begun ? FS_FAILED_NS : l->node[0].dead ? FS_DEAF_NS : FS_STOP_NS;
   bool told = false;
   l->progress_ns = start;
   while (!l->daemons_ended && !all_over(l)) {
     uint64_t now = fs_now_ns();
     /* Daemons that were silent before get little time after the others' last lines. */
-    if (l->command > 0 && known_silent(l)) patience = FS_FAILED_NS;
+    if (l->begun && known_silent(l)) patience = FS_FAILED_NS;
     if (now - l->progress_ns > patience || now - start > FS_STOP_MAX_NS) break;
-    if (l->command > 0) fs_daemons_signal(l, FS_SIGNAL_STOP, &told);
+    if (l->begun) fs_daemons_signal(l, FS_SIGNAL_STOP, &told);
     fs_events_step(l, now + FS_NS_PER_S / 20);
     fs_daemons_look(l);
   }

@@ -43,6 +43,7 @@ int fs_events_open(struct fs_launch *l) {
     sigaddset(&set, wanted[i]);
     sigaction(wanted[i], &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
   }
+  if (l->opt.daemon) sigaddset(&set, FS_SIGNAL_FINISH);
   sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
   sigprocmask(SIG_BLOCK, &set, &l->old_mask);
   l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -78,7 +79,7 @@ static void reap(struct fs_launch *l) {
  * reach it without us, because it is in the same process group. A signal that was sent to us is
  * passed on.
  */
-static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) {
+static void on_signal_of(struct fs_launch *l, const struct signalfd_siginfo *info) {
   int sig = (int)info->ssi_signo;
   bool ignored = (l->ignored & 1u << sig) != 0;
   bool from_terminal = info->ssi_code == SI_KERNEL && (sig == SIGINT || sig == SIGQUIT);
@@ -98,6 +99,19 @@ static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) 
     if (l->command_ended) l->signals_late++;
     if (!l->signal) l->signal = sig;
   }
+}
+
+/* A signal of fs-launch stop; again and again if that is run again. */
+static void on_stop(struct fs_launch *l) {
+  l->stop_asked = true;
+  if (l->starting && !l->signal) l->signal = SIGTERM;
+}
+
+static void on_signal(struct fs_launch *l, const struct signalfd_siginfo *info) {
+  if ((int)info->ssi_signo == FS_SIGNAL_FINISH)
+    on_stop(l);
+  else
+    on_signal_of(l, info);
 }
 
 static void read_signals(struct fs_launch *l) {

@@ -39,6 +39,7 @@ enum {
   OPT_LOCAL_IO,
   OPT_NODE_LOCAL,
   OPT_LOCAL_DEFAULT,
+  OPT_ENV,
   OPT_VERBOSE,
   OPT_HELP,
   OPT_VERSION
@@ -68,6 +69,7 @@ static const struct fs_opt options[] = {
     {"output-limit", 0, "SIZE", "room for output files on this node (default: all there is)", OPT_OUTPUT_LIMIT},
     {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
     {"node-local", 0, "GLOB", "files of such names are each node's own (repeatable; default: none)", OPT_NODE_LOCAL},
+    {"env", 0, "NAME=VALUE", "a word for the environment of programs that join the job (repeatable)", OPT_ENV},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -175,6 +177,10 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     return 0;
   case OPT_NODE_LOCAL:
     return on_node_local(c, value);
+  case OPT_ENV:
+    if (c->envs == FS_DAEMON_ENVS) return bad("too many words of --env:", value);
+    c->env[c->envs++] = value;
+    return 0;
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Finds the live jobs of this user on this host. A job is alive while its fs-launch or one of its
- * daemons holds a lock file of its run directory open (rundir.c). So /proc names the run directory
+ * daemons holds a lock in its run directory (rundir.c). So /proc names the run directory
  * wherever it is: TMPDIR and the local directory of the caller need not be those of the job. If
  * FANSTORE_RUN_BASE is set, only jobs below it count. One thread.
  */
@@ -18,7 +18,7 @@
 
 struct jobs {
   struct fs_job *list;
-  size_t n, room;
+  size_t n;
 };
 
 /* Returns 'l' for fs-launch, 'd' for fanstored, else 0. */
@@ -28,6 +28,14 @@ static char program_of(int proc) {
   if (fd < 0 || read(fd, name, sizeof(name) - 1) <= 0) return 0;
   name[strcspn(name, "\n")] = '\0';
   return strcmp(name, "fs-launch") == 0 ? 'l' : strcmp(name, "fanstored") == 0 ? 'd' : 0;
+}
+
+/* Returns true if this open file holds a lock. fs-launch stop has launch.lock open without one. */
+static bool is_locked(int proc, const char *fd) {
+  char path[64], text[1024] = "";
+  snprintf(path, sizeof(path), "fdinfo/%.16s", fd);
+  FS_AUTO_CLOSE int info = openat(proc, path, O_RDONLY | O_CLOEXEC);
+  return info >= 0 && read(info, text, sizeof(text) - 1) > 0 && strstr(text, "\nlock:") != NULL;
 }
 
 /* Writes the run directory whose lock this open file is to `run`. Returns false if the file is
@@ -62,12 +70,10 @@ static void jobs_add(struct jobs *j, const char *run, pid_t launcher) {
     if (launcher > 0) j->list[i].launcher = launcher;
     return;
   }
-  if (j->n == j->room) {
-    struct fs_job *more = realloc(j->list, (j->room = j->room * 2 + 8) * sizeof(*more));
-    if (!more) return;
-    j->list = more;
-  }
-  struct fs_job *job = &j->list[j->n++];
+  struct fs_job *more = realloc(j->list, (j->n + 1) * sizeof(*more));
+  if (!more) return;
+  j->list = more;
+  struct fs_job *job = &more[j->n++];
   *job = (struct fs_job){.launcher = launcher};
   snprintf(job->run, sizeof(job->run), "%s", run);
   snprintf(job->name, sizeof(job->name), "%s", strrchr(run, '/') + 1);
@@ -78,7 +84,8 @@ static void look_at(struct jobs *j, int proc, pid_t pid) {
   if (program == 0) return;
   DIR *fds = fs_opendirat(proc, "fd");
   for (const struct dirent *e; fds && (e = readdir(fds)) != NULL;)
-    if (e->d_name[0] != '.' && run_of(dirfd(fds), e->d_name, program, run) && below_chosen(run))
+    if (e->d_name[0] != '.' && run_of(dirfd(fds), e->d_name, program, run) && is_locked(proc, e->d_name) &&
+        below_chosen(run))
       jobs_add(j, run, program == 'l' ? pid : 0);
   if (fds) closedir(fds);
 }

@@ -38,15 +38,15 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk;
+  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk, *log;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default patterns apply */
   bool read_only, overlay, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring,
-      prefetch_torch, prefetch_idle;
+      prefetch_torch, prefetch_idle, daemon;
   uint64_t given; /* bits of the options with one value that were given */
-  char **command; /* NULL-terminated */
+  char **command; /* NULL-terminated; NULL with --daemon */
 };
 
 struct fs_launch_dataset {
@@ -124,6 +124,28 @@ struct fs_launch_outputs {
   size_t failures;
 };
 
+/* The environment of a job's programs: words NAME=VALUE (environment.c). */
+enum {
+  FS_WORD_DATASET,
+  FS_WORD_MOUNT,
+  FS_WORD_EMULATE,
+  FS_WORD_READ_ONLY,
+  FS_WORD_VERIFY,
+  FS_WORD_AS_IS,
+  FS_WORD_IO_URING,
+  FS_WORD_AHEAD,
+  FS_WORD_LIBRARY,    /* libfanstore.so */
+  FS_WORD_SUPERVISOR, /* program that runs COMMAND; empty: none */
+  FS_WORD_PYTHON,     /* directory for PYTHONPATH; empty: none */
+  FS_WORD_STAGE_IN,   /* for containers: programs open its files */
+  FS_WORD_LOCAL_DIR,  /* this and the next: only in node-K.env */
+  FS_WORD_RUN,        /* the run directory, as the daemon spells it */
+  FS_WORDS
+};
+struct fs_launch_env {
+  const char *value[FS_WORDS]; /* empty: not set */
+};
+
 struct fs_launch {
   struct fs_launch_options opt;
   struct fs_launch_dataset *dataset; /* opt.datasets of them */
@@ -145,14 +167,18 @@ struct fs_launch {
   bool mpirun_named;        /* named by FANSTORE_MPIRUN */
   const struct fs_mpi *mpi; /* how this mpirun spells its options */
 
+  struct fs_launch_env env; /* from fs_env_make on */
   char job[128], run[PATH_MAX];
-  int run_lock, signal_fd, guard_fd;
+  char log[PATH_MAX]; /* with --daemon: where messages go once the job is ready */
+  int run_lock, signal_fd, guard_fd, log_fd, ready_fd;
   sigset_t old_mask;
   uint32_t ignored; /* bit N: signal N was ignored when we were started */
   pid_t guard, daemons, command;
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
+  bool begun;            /* COMMAND has begun, or the job of --daemon is ready */
+  bool stop_asked;       /* fs-launch stop has asked the job of --daemon to end */
   bool starting;         /* the daemons start; COMMAND has not begun */
   int daemons_killed;    /* the signal that ended the daemons' mpirun */
   uint64_t alone_ns;     /* when the daemons' mpirun was found dead before the daemons */
@@ -334,6 +360,60 @@ void fs_group_end(void);
 /* Returns true if this member of our process group also received the signal that fs-launch has just
    got. */
 bool fs_group_has(pid_t member, int sig);
+
+/* environment.c: the environment of the job's programs (docs/internals/attach.md). */
+/* Computes l->env. Call when the programs, the datasets and the nodes are known. */
+int fs_env_make(struct fs_launch *l);
+/* Adds the words that are set, each with `option` before it unless that is NULL. */
+void fs_env_words(const struct fs_launch_env *e, const char *option, struct fs_words *w);
+void fs_env_none(struct fs_launch_env *e); /* no word is set */
+/* Takes one word NAME=VALUE. `word` must stay valid. Unknown names are ignored. */
+void fs_env_take(struct fs_launch_env *e, const char *word);
+/* Reads node-K.env. Returns 0, -ENOENT (nobody can join the job on this node), or another error. */
+fs_err fs_env_read(const char *run, unsigned node, struct fs_launch_env *e);
+/* Removes the files of this host: nobody joins the job any more. */
+void fs_env_close(const char *run);
+/* Marks the nodes of this host, by their files in the run directory: with `open` those that
+   programs can join, else those that have or had a daemon. Returns their number. */
+unsigned fs_env_nodes(const char *run, bool open, bool here[FS_MAX_NODES]);
+/* Returns the one of these nodes, at least one, for this process. */
+int fs_env_node(const bool here[FS_MAX_NODES], unsigned found);
+/* Sets the variables of this process. node: -1 if it is to be chosen. Returns 0 or the exit
+   status. */
+int fs_env_set(const struct fs_launch_env *e, const char *run, int node);
+/* Becomes COMMAND. Returns only if that fails, with the exit status. */
+int fs_env_become(const struct fs_launch_env *e, char **command);
+
+/* background.c: --daemon */
+/* Forks the background process, in which it returns -1. In the caller it waits until the job is
+   ready, and returns the exit status. */
+int fs_background_begin(struct fs_launch *l);
+int fs_background_log(struct fs_launch *l); /* makes launch.log in the run directory */
+/* Tells the caller that the job is ready, and serves until the job is to end. */
+int fs_background_serve(struct fs_launch *l);
+void fs_background_end(const struct fs_launch *l, int status); /* leaves the status to stop */
+
+/* attach.c, container.c, stop.c: commands for a running job. They return the exit status. */
+struct fs_join {
+  const char *word, *container; /* JOB, the value of --container; or NULL */
+  int node;                     /* --node; -1: not given */
+  struct fs_job job;
+  struct fs_launch_env env;
+};
+int fs_attach(int argc, char **argv);
+int fs_env(int argc, char **argv);
+int fs_stop(int argc, char **argv);
+const char *fs_env_shown(size_t i); /* name of the i-th variable that programs of a job have, or NULL */
+struct fs_container;
+const struct fs_container *fs_container_find(const char *name); /* NULL: not known */
+int fs_container_print(const struct fs_container *kind, const struct fs_join *j);
+
+/* join_options.c */
+/* Returns the index of COMMAND, argc if there is none, or a negative number. */
+int fs_options_parse_attach(struct fs_join *j, int argc, char **argv);
+/* Return -1 if work remains, or the exit status. */
+int fs_options_parse_env(struct fs_join *j, int argc, char **argv);
+int fs_options_parse_stop(struct fs_join *j, int argc, char **argv);
 
 int fs_exec_node(int argc, char **argv); /* hidden command: sets the node's environment and becomes
                                             COMMAND */

@@ -15,7 +15,7 @@
 /* Checks everything that can be checked before anything is started. */
 static int check(struct fs_launch *l) {
   int status = fs_hosts_find(l);
-  if (status == 0) status = fs_check_command(l);
+  if (status == 0 && !l->opt.daemon) status = fs_check_command(l);
   if (status == 0) status = fs_check_datasets(l);
   if (status == 0) status = fs_check_local_dir(l);
   if (status == 0) status = fs_check_stage_dirs(l);
@@ -23,7 +23,8 @@ static int check(struct fs_launch *l) {
   if (status == 0) fs_warn_hidden(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
-  if (status == 0 && l->supervisor[0] == '\0') fs_doctor_warn(l);
+  if (status == 0 && l->supervisor[0] == '\0' && !l->opt.daemon) fs_doctor_warn(l);
+  if (status == 0) status = fs_env_make(l);
   return status;
 }
 
@@ -35,7 +36,7 @@ static void tell_ready(const struct fs_launch *l) {
            fs_format_size(n->local, local, sizeof(local)), fs_format_size(n->memory, memory, sizeof(memory)),
            (unsigned long long)n->cached, n->cached < 100 ? ", the rest past it" : "");
   }
-  fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
+  if (!l->opt.daemon) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
 }
 
 /* Warns of replicas that were requested and cannot be made. */
@@ -52,7 +53,7 @@ static int run(struct fs_launch *l) {
   int status = fs_daemons_begin(l);
   if (status != 0) return status;
   if (l->opt.verbose) tell_ready(l);
-  return fs_command_run(l);
+  return l->opt.daemon ? fs_background_serve(l) : fs_command_run(l);
 }
 
 static bool all_left(const struct fs_launch *l) {
@@ -64,15 +65,17 @@ static bool all_left(const struct fs_launch *l) {
 static int launch(struct fs_launch *l) {
   fs_run_sweep(l->opt.verbose);
   int status = fs_run_create(l);
+  if (status == 0 && l->opt.daemon) status = fs_background_log(l);
   if (status == 0) status = fs_events_open(l);
   if (status == 0) status = fs_guard_start(l);
   if (status == 0) status = run(l);
-  if (l->command > 0) status = fs_outputs_finish(l, status);
+  if (l->begun) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
-  if (l->command > 0) {
+  if (l->begun) {
     fs_summary(l);
     fs_report(l, status);
   }
+  fs_background_end(l, status);
   fs_remote_end(l);
   fs_backing_files_remove(l->local_dir, !l->opt.local_dir, l->job, !l->outputs.unsaved);
   fs_fragments_remove(l->local_dir, !l->opt.local_dir, !all_left(l), false);
@@ -93,19 +96,31 @@ static void hold_streams(void) {
 }
 
 int main(int argc, char **argv) {
-  static struct fs_launch l = {
-      .run_lock = -1, .signal_fd = -1, .guard_fd = -1, .to_daemons = -1, .out = {.fd = -1}, .err = {.fd = -1}};
+  static struct fs_launch l = {.run_lock = -1,
+                               .signal_fd = -1,
+                               .guard_fd = -1,
+                               .log_fd = -1,
+                               .ready_fd = -1,
+                               .to_daemons = -1,
+                               .out = {.fd = -1},
+                               .err = {.fd = -1}};
   hold_streams();
   fs_say_as("fs-launch");
   if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "replay") == 0) return fs_replay(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "attach") == 0) return fs_attach(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "env") == 0) return fs_env(argc - 1, argv + 1);
+  if (argc > 1 && strcmp(argv[1], "stop") == 0) return fs_stop(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   if (l.opt.doctor) return fs_doctor_run(l.opt.command, l.opt.env_as_is);
+  if (l.opt.daemon) fs_sys_close_range(3, ~0u); /* what a shell holds open is not for the background */
   status = check(&l);
-  return status != 0 ? status : launch(&l);
+  if (status != 0) return status;
+  status = l.opt.daemon ? fs_background_begin(&l) : -1;
+  return status >= 0 ? status : launch(&l);
 }

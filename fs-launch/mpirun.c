@@ -228,6 +228,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
     fs_words_add(w, "%s", l->opt.local_io);
   }
   add_node_local(l, w);
+  fs_env_words(&l->env, "--env", w);
   if (l->opt.output_replicas > 0) fs_words_all(w, "--output-replicas 1");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }

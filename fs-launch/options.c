@@ -41,6 +41,8 @@ enum {
   O_PREFETCH,
   O_OVERLAY,
   O_CACHE_DISK,
+  O_DAEMON,
+  O_LOG,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -103,6 +105,9 @@ static const struct fs_opt launch_opts[] = {
      "compare what is read with its checksums: always, never, or what is remote (default:\n"
      "FANSTORE_VERIFY, else remote)",
      O_VERIFY},
+    {"daemon", 0, NULL, "run no COMMAND: print the job's name when it is ready; programs join it by fs-launch attach",
+     O_DAEMON},
+    {"log", 0, "FILE", "with --daemon: where messages go once the job is ready (default: the run directory)", O_LOG},
     {"doctor", 0, NULL, "do not run COMMAND: tell what in it and its libraries would bypass the mounts", O_DOCTOR},
     {"verbose", 'v', NULL, "tell what happens; show what the daemons and mpirun print", O_VERBOSE},
     HELP_COMMON,
@@ -123,6 +128,10 @@ static const struct fs_opt doctor_opts[] = {HELP_COMMON};
 
 static void help_launch(void) {
   printf("usage: fs-launch [options] [--] COMMAND [ARG...]\n"
+         "       fs-launch --daemon [options]\n"
+         "       fs-launch attach [JOB] [options] [--] [COMMAND [ARG...]]\n"
+         "       fs-launch env [JOB] [options]\n"
+         "       fs-launch stop [JOB]\n"
          "       fs-launch clean [options]\n"
          "       fs-launch doctor FILE...\n"
          "       fs-launch replay [options] TRACE...\n\n"
@@ -270,6 +279,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_local_io(value, &o->local_io);
   case O_REPORT:
     return set_text("report", value, "a file, or -", &o->report);
+  case O_LOG:
+    return set_text("log", value, "a file", &o->log);
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
     return bad_value("output-replicas", value, "0 or 1");
@@ -297,6 +308,7 @@ static bool set_flag(struct fs_launch_options *o, int id) {
                : id == O_DISCARD     ? &o->discard
                : id == O_STAGED      ? &o->staged
                : id == O_OUTPUTS     ? &o->outputs
+               : id == O_DAEMON      ? &o->daemon
                : id == O_VERBOSE     ? &o->verbose
                : id == O_DOCTOR      ? &o->doctor
                                      : NULL;
@@ -379,6 +391,18 @@ static int check_outputs(const struct fs_launch_options *o) {
   return FS_EXIT_USAGE;
 }
 
+/* Checks what --daemon does not go with. */
+static int check_daemon(const struct fs_launch_options *o, const char *command) {
+  const char *why = NULL;
+  if (!o->daemon && o->log) why = "--log: give --daemon with it";
+  if (o->daemon && o->doctor) why = "--daemon and --doctor: give one of them";
+  if (o->daemon && o->np > 0) why = "--daemon and --np: give one of them (mpirun fs-launch attach runs P programs)";
+  if (o->daemon && o->report && strcmp(o->report, "-") == 0) why = "--report -: give a file with --daemon";
+  if (o->daemon && command) why = "--daemon and COMMAND: give one of them (fs-launch attach runs COMMAND in the job)";
+  if (why) fs_say("%s", why);
+  return why ? FS_EXIT_USAGE : 0;
+}
+
 int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
   int next =
       fs_opt_parse("fs-launch", launch_opts, FS_ARRAY_LEN(launch_opts), argc, argv, 1, true, on_launch_option, o);
@@ -387,11 +411,12 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
     fs_say("--dataset is missing (see fs-launch --help)");
     return FS_EXIT_USAGE;
   }
-  if (next >= argc || argv[next][0] == '\0') {
+  if (check_daemon(o, next < argc ? argv[next] : NULL) != 0) return FS_EXIT_USAGE;
+  if (!o->daemon && (next >= argc || argv[next][0] == '\0')) {
     fs_say("COMMAND is missing (see fs-launch --help)");
     return FS_EXIT_USAGE;
   }
-  o->command = argv + next;
+  o->command = o->daemon ? NULL : argv + next;
   if (check_outputs(o) != 0) return FS_EXIT_USAGE;
   const char *as_is = getenv(FS_ENV_AS_IS), *verify = getenv(FS_ENV_VERIFY);
   if (as_is && as_is[0] != '\0' && strcmp(as_is, "0") != 0) o->env_as_is = true;

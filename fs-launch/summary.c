@@ -109,9 +109,10 @@ void fs_summary(const struct fs_launch *l) {
     staged += l->node[i].staged;
     reused += l->node[i].reused;
   }
-  fs_say("%u node%s, %u dataset%s: %s staged, %s reused; COMMAND ran %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
+  fs_say("%u node%s, %u dataset%s: %s staged, %s reused; %s %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
          l->opt.datasets, l->opt.datasets == 1 ? "" : "s", fs_format_size(staged, a, sizeof(a)),
-         fs_format_size(reused, b, sizeof(b)), (double)l->command_ns / 1e9);
+         fs_format_size(reused, b, sizeof(b)), l->opt.daemon ? "the job served" : "COMMAND ran",
+         (double)l->command_ns / 1e9);
   node_lines(l);
   unused_line(l);
   if (fallbacks > 0)

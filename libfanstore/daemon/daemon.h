@@ -32,6 +32,7 @@ struct fs_daemon;
 
 #define FS_MAX_CLIENTS 1024u
 #define FS_JOB_NAME_MAX 200u
+#define FS_DAEMON_ENVS 32u
 
 struct fs_daemon_config {
   const char *job;       /* checked by fs_job_name_ok */
@@ -55,6 +56,8 @@ struct fs_daemon_config {
   uint32_t node_locals;
   /* patterns of names that each node has its own files for */
   const char *node_local[FS_NODE_LOCALS];
+  uint32_t envs;
+  const char *env[FS_DAEMON_ENVS]; /* words NAME=VALUE for programs that join the job */
   uint32_t datasets;
   const char *dataset[FS_MAX_DATASETS];
   const char *mount[FS_MAX_DATASETS]; /* NULL: the mount of the dataset's manifest */

@@ -11,6 +11,7 @@
 
 #include "daemon/blocks/disk.h"
 #include "daemon/blocks/fetch.h"
+#include "daemon/core/environment.h"
 #include "daemon/core/inside.h"
 #include "daemon/finish/finish.h"
 #include "daemon/outputs/blocks.h"
@@ -146,6 +147,7 @@ static fs_err offline_start(struct fs_daemon *d) {
  * - written comes before open files and lock holders: if a client dies, the home hears that nobody
  *   writes its files before the ends of its opens and locks;
  * - staging leaves first, so that no more is copied;
+ * - environment obeys `finish` before the module finish, which takes the line;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
@@ -203,6 +205,7 @@ static const struct fs_module table[] = {
      .timers = fs_replicas_timers,
      .busy = fs_replicas_busy,
      .members = fs_replicas_members},
+    {.name = "environment", .start = fs_environment_start, .obey = fs_environment_obey, .leave = fs_environment_leave},
     {.name = "finish",
      .timers = fs_outputs_timers,
      .adopted = fs_outputs_adopted,

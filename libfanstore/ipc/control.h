@@ -75,7 +75,7 @@
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N]
  *     [--cache BYTES] [--read-only] [--deadline MS] [--keep] [--stage-out DIR [--in-place INODE]]
  *     [--stage-in DIR] [--output-limit BYTES] [--output-replicas 1]
- *     [--local-io cached|direct|auto] [--verbose]
+ *     [--local-io cached|direct|auto] [--env NAME=VALUE]... [--verbose]
  * fs-launch chooses JOB ([A-Za-z0-9._-]+). fs_run_find(JOB) is its run directory on every host.
  * dataset=D in the lines counts the --dataset options from 0. With --emulate N, N ranks run on one
  * host, and rank k is its node k.

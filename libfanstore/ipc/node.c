@@ -52,6 +52,10 @@ fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size) {
   return fs_run_file(run, node, ".ctl", out, size);
 }
 
+fs_ssize fs_run_env(const char *run, uint32_t node, char *out, size_t size) {
+  return fs_run_file(run, node, ".env", out, size);
+}
+
 fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size) {
   return fs_run_file(run, node, ".said", out, size);
 }

@@ -29,6 +29,8 @@
  *                       FS_SOCKET_SILENT, until a client is welcomed
  *   node-<rank>.ctl     a copy of `ctl` (ipc/layout.h) for clients that start while the daemon does
  *                       not answer. The daemon keeps only LOCAL flags and `outputs` up to date
+ *   node-<rank>.env     the environment for programs that join the job, as words NAME=VALUE, each
+ *                       with a NUL. It disappears when the job begins to finish
  *   node-<rank>.said    the daemon's lines to the launcher (ipc/control.h) after mpirun has died
  */
 #ifndef FS_IPC_NODE_H
@@ -58,10 +60,11 @@
 /* Writes <place>/fanstore-<uid> to `out`, without making it. Returns the length or
    -ENAMETOOLONG. */
 fs_ssize fs_run_name(const char *place, char *out, size_t size);
-/* Each of these three writes the path of a file in the run directory to `out`: node-<rank>.sock,
-   .ctl and .said. They return the length or -ENAMETOOLONG. */
+/* Each of these four writes the path of a file in the run directory to `out`: node-<rank>.sock,
+   .ctl, .env and .said. They return the length or -ENAMETOOLONG. */
 fs_ssize fs_run_socket(const char *run, uint32_t node, char *out, size_t size);
 fs_ssize fs_run_ctl(const char *run, uint32_t node, char *out, size_t size);
+fs_ssize fs_run_env(const char *run, uint32_t node, char *out, size_t size);
 fs_ssize fs_run_said(const char *run, uint32_t node, char *out, size_t size);
 
 /* The directories for real files of datasets if the local directory is full. fs_memory_backing

@@ -15,8 +15,17 @@ void fs_say_as(const char *program) {
   name = program;
 }
 
+static _Atomic int tty = -1; /* -1: not known */
+
+void fs_say_to(int fd) {
+  pthread_mutex_lock(&lock);
+  dup2(fd, STDERR_FILENO);
+  bar_on_screen = false;
+  tty = -1;
+  pthread_mutex_unlock(&lock);
+}
+
 bool fs_bar_shown(void) {
-  static _Atomic int tty = -1;
   if (tty < 0) tty = isatty(STDERR_FILENO) ? 1 : 0;
   return tty == 1;
 }

@@ -16,6 +16,7 @@ void fs_say_as(const char *program);
 /* Prints one line "PROGRAM: ..." after it wipes the progress bar. Names in it may have any bytes: the
    line is printed by fs_one_line. */
 void fs_say(const char *format, ...) FS_PRINTF(1, 2);
+void fs_say_to(int fd); /* replaces stderr by this open file from now on */
 /* Writes such a line to `out`. Returns out. */
 char *fs_vline(char *out, size_t size, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
 /* Prints a progress bar that the next one replaces, if stderr is a terminal. NULL wipes it. */

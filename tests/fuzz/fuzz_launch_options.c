@@ -39,6 +39,8 @@ static const char *const words[] = {"--dataset",
                                     "4G",
                                     "/a",
                                     "--purge",
+                                    "--daemon",
+                                    "--log",
                                     "--emulate=3",
                                     "--"};
 
@@ -52,9 +54,11 @@ static void check_options(char **argv, int argc) {
   if (status != -1 && status != FS_EXIT_USAGE) abort();
   if (status != -1) return;
   if (o.emulate > 64 || o.replicas == 0 || o.replicas > FS_MAX_NODES || o.datasets > FS_MAX_DATASETS) abort();
-  if (!o.command[0] || !o.verify || fs_verify_parse(o.verify) < 0 || o.output_replicas > 1) abort();
+  if (!o.verify || fs_verify_parse(o.verify) < 0 || o.output_replicas > 1) abort();
   bool outputs = o.keep || o.discard || o.stage_out || o.stage_in || o.output_limit > 0 || o.output_replicas > 0;
   if ((o.read_only && outputs) || o.keep + o.discard + (o.stage_out != NULL) > 1) abort();
+  if (o.daemon ? o.command || o.np > 0 || o.doctor : !o.command[0]) abort();
+  if (o.daemon) return;
   if (o.command < argv || o.command >= argv + argc) abort();
 }
 

@@ -397,9 +397,11 @@ struct fs_link *fs_link_get(void) {
    /tmp. */
 static void tell_unseen(const char *run) {
   if (atomic_exchange(&g_unseen, 1)) return;
-  FS_NOTE("the job's run directory ", run, " does not exist for this program, which sees other files than fs-launch",
-          " (a private /tmp, or a container?): it cannot reach its daemon, reads the dataset from shared storage,",
-          " and output files are EIO; give fs-launch a --local-dir that both see, or set ", FS_ENV_RUN_BASE);
+  FS_NOTE(
+      "the job's run directory ", run, " does not exist for this program, which sees other files than fs-launch",
+      " (a private /tmp, or a container?): it has no daemon, reads the dataset from shared storage if it sees that,",
+      " and output files are EIO; bind what fs-launch env --container prints, or give fs-launch a --local-dir that",
+      " both see");
 }
 
 const struct fs_node *fs_node_attach(void) {

@@ -25,7 +25,11 @@ void fs_note(const char *const *parts) {
 
 void fs_note_no_dataset(const char *path, const char *effect, const char *on) {
   struct stat st;
-  if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) < 0 || !S_ISDIR(st.st_mode))
+  if (fs_run_unseen()) return; /* the user was told that this program sees other files */
+  if (fs_run_set() && fs_sys_fstatat(AT_FDCWD, path, &st, 0) < 0)
+    FS_NOTE(path, ": this program sees neither the job's dataset nor its node's copy (a container?): bind what",
+            " fs-launch env --container prints", effect, on);
+  else if (fs_sys_fstatat(AT_FDCWD, path, &st, 0) < 0 || !S_ISDIR(st.st_mode))
     FS_NOTE(path, ": no such dataset", effect, on);
   else
     FS_NOTE(path, ": no such dataset: it has no manifest or no index; if it is not packed yet, run: fs-prepare pack ",
