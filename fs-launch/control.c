@@ -73,19 +73,6 @@ static void on_lost(struct fs_launch *l, uint64_t rank, const struct fs_control 
           (unsigned long long)p);
 }
 
-static void on_stats(struct fs_launch_node *node, const struct fs_control *c) {
-  node->stats = 0;
-  for (unsigned i = 0; i < c->pairs && node->stats < FS_LAUNCH_STATS; i++) {
-    uint64_t value;
-    size_t n = strlen(c->pair[i].key);
-    if (strcmp(c->pair[i].key, "rank") == 0 || n == 0 || n >= sizeof(node->stat[0].key)) continue;
-    if (strspn(c->pair[i].key, "abcdefghijklmnopqrstuvwxyz0123456789_") != n) continue;
-    if (fs_parse_u64(c->pair[i].value, 0, UINT64_MAX, &value) < 0) continue;
-    strcpy(node->stat[node->stats].key, c->pair[i].key);
-    node->stat[node->stats++].value = value;
-  }
-}
-
 static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control *c, bool fail) {
   const char *text = fs_control_get(c, "text");
   char who[256];
@@ -123,7 +110,8 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
   if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
-  if (strcmp(c.verb, "stats") == 0) on_stats(node, &c);
+  if (strcmp(c.verb, "stats") == 0) fs_sample_values(&node->stats, &c);
+  fs_sample_line_in(&node->history, l->nodes, &c);
   fs_outputs_line_in(l, rank, &c);
   fs_stage_in_line(l, rank, &c);
   if (strcmp(c.verb, "bye") == 0) {

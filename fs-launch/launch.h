@@ -19,6 +19,7 @@
 #include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "placement.h"
+#include "sample.h"
 #include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -30,7 +31,6 @@
 /* Carry PATH and LD_LIBRARY_PATH past an mpirun to COMMAND. */
 #define FS_ENV_PATH "FANSTORE_PATH"
 #define FS_ENV_LIBRARY_PATH "FANSTORE_LIBRARY_PATH"
-#define FS_LAUNCH_STATS 64
 #define FS_LAUNCH_WARNINGS 32
 
 struct fs_launch_options {
@@ -79,11 +79,8 @@ struct fs_launch_node {
   uint64_t out_done, out_total; /* bytes of --stage-out */
   bool staged_in;               /* it has reported --stage-in: */
   uint64_t in_files, in_bytes, in_dataset, in_odd;
-  struct {
-    char key[32];
-    uint64_t value;
-  } stat[FS_LAUNCH_STATS];
-  unsigned stats;
+  struct fs_sample_values stats; /* the line `stats`; none: n is 0 */
+  struct fs_sample_history history;
 };
 
 /* A program's output, cut into lines. */

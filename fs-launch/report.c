@@ -50,10 +50,10 @@ static void json_nodes(const struct fs_launch *l, FILE *out) {
     fprintf(out, "%s\n    {\"rank\": %u, \"host\": ", i > 0 ? "," : "", i);
     fs_json_string(out, n->host);
     fprintf(out, ", \"reported\": %s, \"staged\": %llu, \"reused\": %llu, \"free\": %llu",
-            n->stats > 0 ? "true" : "false", (unsigned long long)n->staged, (unsigned long long)n->reused,
+            n->stats.n > 0 ? "true" : "false", (unsigned long long)n->staged, (unsigned long long)n->reused,
             (unsigned long long)n->free);
-    for (unsigned k = 0; k < n->stats; k++)
-      fprintf(out, ", \"%s\": %llu", n->stat[k].key, (unsigned long long)n->stat[k].value);
+    for (unsigned k = 0; k < n->stats.n; k++)
+      fprintf(out, ", \"%s\": %llu", n->stats.at[k].key, (unsigned long long)n->stats.at[k].value);
     fputc('}', out);
   }
   fputs("\n  ],\n", out);
@@ -105,16 +105,16 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
 /* Returns true if this node is the first with this key, so that each key is listed once. */
 static bool first_with(const struct fs_launch *l, uint32_t node, const char *key) {
   for (uint32_t i = 0; i < node; i++)
-    for (unsigned k = 0; k < l->node[i].stats; k++)
-      if (strcmp(l->node[i].stat[k].key, key) == 0) return false;
+    for (unsigned k = 0; k < l->node[i].stats.n; k++)
+      if (strcmp(l->node[i].stats.at[k].key, key) == 0) return false;
   return true;
 }
 
 static void each_total(const struct fs_launch *l, FILE *out, bool json) {
   const char *before = "";
   for (uint32_t i = 0; i < l->nodes; i++)
-    for (unsigned k = 0; k < l->node[i].stats; k++) {
-      const char *key = l->node[i].stat[k].key;
+    for (unsigned k = 0; k < l->node[i].stats.n; k++) {
+      const char *key = l->node[i].stats.at[k].key;
       if (!first_with(l, i, key)) continue;
       fprintf(out, json ? "%s\"%s\": %llu" : "%stotal.%s %llu\n", before, key, (unsigned long long)fs_stat_sum(l, key));
       if (json) before = ", ";
@@ -150,8 +150,8 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
     const struct fs_launch_node *n = &l->node[i];
     fprintf(out, "node.%u.host %s\nnode.%u.staged %llu\nnode.%u.reused %llu\n", i, n->host, i,
             (unsigned long long)n->staged, i, (unsigned long long)n->reused);
-    for (unsigned k = 0; k < n->stats; k++)
-      fprintf(out, "node.%u.%s %llu\n", i, n->stat[k].key, (unsigned long long)n->stat[k].value);
+    for (unsigned k = 0; k < n->stats.n; k++)
+      fprintf(out, "node.%u.%s %llu\n", i, n->stats.at[k].key, (unsigned long long)n->stats.at[k].value);
   }
   each_total(l, out, false);
   fprintf(out, "outputs.files %llu\noutputs.bytes %llu\n", (unsigned long long)l->outputs.files,

@@ -7,9 +7,7 @@
 #include "launch.h"
 
 static uint64_t stat_of(const struct fs_launch_node *n, const char *key) {
-  for (unsigned i = 0; i < n->stats; i++)
-    if (strcmp(n->stat[i].key, key) == 0) return n->stat[i].value;
-  return 0;
+  return fs_sample_get(&n->stats, key);
 }
 
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key) {
@@ -72,10 +70,10 @@ static void node_lines(const struct fs_launch *l) {
     struct shares s = {0};
     add_shares(&s, n);
     add_shares(&total, n);
-    reported += n->stats > 0;
+    reported += n->stats.n > 0;
     snprintf(label, sizeof(label), "node %u (%s)", i, n->host);
     if (l->nodes > 16) continue; /* the report has them all */
-    if (n->stats > 0)
+    if (n->stats.n > 0)
       share_line(label, &s);
     else
       fs_say("%s: no report", label);
@@ -90,7 +88,7 @@ static void unused_line(const struct fs_launch *l) {
   uint32_t ran = l->opt.np == 0 ? 1 : (uint32_t)FS_MIN(l->opt.np, l->nodes), unused = 0;
   for (uint32_t i = 0; i < ran; i++) {
     const struct fs_launch_node *n = &l->node[i];
-    if (n->stats == 0 || stat_of(n, "clients") > 0) continue;
+    if (n->stats.n == 0 || stat_of(n, "clients") > 0) continue;
     size_t len = strlen(list);
     if (unused++ < FS_UNUSED_NAMED) snprintf(list + len, sizeof(list) - len, "%s%u", len > 0 ? ", " : "", i);
   }
