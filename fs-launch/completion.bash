@@ -17,11 +17,17 @@ _fanstore() {
   done
   case ${program##*/}:$command in
     fs-prepare:) words='pack verify info list unpack' ;;
-    fs-launch:) words='attach clean doctor env replay stop' ;;
+    fs-launch:) words='attach clean doctor env jobs replay stats stop top' ;;
+    fs-launch:attach | fs-launch:env | fs-launch:stats | fs-launch:stop | fs-launch:top)
+      words=$("$program" jobs 2>/dev/null | awk 'NR > 1 { print $1 }')
+      ;;
   esac
   case $word in
     -*)
-      case $command in pack | verify | info | list | unpack | attach | clean | env | replay | stop) ;; *) command='' ;; esac
+      case $command in
+        pack | verify | info | list | unpack | attach | clean | env | jobs | replay | stats | stop | top) ;;
+        *) command='' ;;
+      esac
       # shellcheck disable=SC2086 # no command is no word
       words=$(_fanstore_options "$program" $command)
       ;;

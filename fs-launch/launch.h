@@ -485,4 +485,9 @@ void fs_doctor_warn(const struct fs_launch *l);
 int fs_clean(int argc, char **argv);
 int fs_replay(int argc, char **argv);
 
+/* watch/: fs-launch jobs, stats and top look at running jobs. They return the exit status. */
+int fs_watch_jobs(int argc, char **argv);
+int fs_watch_stats(int argc, char **argv);
+int fs_watch_top(int argc, char **argv);
+
 #endif

@@ -95,6 +95,13 @@ static void hold_streams(void) {
   if (fd >= 0) close(fd);
 }
 
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} commands[] = {{"attach", fs_attach},    {"clean", fs_clean},   {"doctor", fs_doctor_files},
+                {"env", fs_env},          {"jobs", fs_watch_jobs}, {"replay", fs_replay},
+                {"stats", fs_watch_stats}, {"stop", fs_stop},     {"top", fs_watch_top}};
+
 int main(int argc, char **argv) {
   static struct fs_launch l = {.run_lock = -1,
                                .signal_fd = -1,
@@ -106,12 +113,8 @@ int main(int argc, char **argv) {
                                .err = {.fd = -1}};
   hold_streams();
   fs_say_as("fs-launch");
-  if (argc > 1 && strcmp(argv[1], "clean") == 0) return fs_clean(argc - 1, argv + 1);
-  if (argc > 1 && strcmp(argv[1], "replay") == 0) return fs_replay(argc - 1, argv + 1);
-  if (argc > 1 && strcmp(argv[1], "doctor") == 0) return fs_doctor_files(argc - 1, argv + 1);
-  if (argc > 1 && strcmp(argv[1], "attach") == 0) return fs_attach(argc - 1, argv + 1);
-  if (argc > 1 && strcmp(argv[1], "env") == 0) return fs_env(argc - 1, argv + 1);
-  if (argc > 1 && strcmp(argv[1], "stop") == 0) return fs_stop(argc - 1, argv + 1);
+  for (size_t i = 0; argc > 1 && i < FS_ARRAY_LEN(commands); i++)
+    if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);

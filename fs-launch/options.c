@@ -134,7 +134,8 @@ static void help_launch(void) {
          "       fs-launch stop [JOB]\n"
          "       fs-launch clean [options]\n"
          "       fs-launch doctor FILE...\n"
-         "       fs-launch replay [options] TRACE...\n\n"
+         "       fs-launch replay [options] TRACE...\n"
+         "       fs-launch jobs | stats [options] [JOB] | top [JOB]\n\n"
          "Stages datasets to the nodes, starts the daemons, runs COMMAND with the datasets under their mounts,\n"
          "reports where the data came from, and cleans up. Without --emulate, --hosts or --hostfile the nodes are\n"
          "those of the Slurm allocation, else this host alone.\n\nOptions:\n");

@@ -44,11 +44,11 @@ lib_launch := launch common
 lib_prepare := prepare common
 lib_preload := preload client common
 lib_channel := daemon client common
-# test_daemon_* and fuzz_daemon link the daemon's parts, *_launch_*, test_placement and fuzz_elf fs-launch's,
+# test_daemon_* and fuzz_daemon link the daemon's parts, *_launch_*, test_placement and fuzz_elf and fuzz_live fs-launch's,
 # test_prepare_* fs-prepare's, test_preload_* the wrappers, test_channel_* daemon and client; all others the client and
 # what is below it.
 test_kind = $(or $(findstring channel_,$(1)),$(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
-  $(or $(findstring placement,$(1)),$(filter fuzz_elf%,$(1))),launch_),client_)
+  $(or $(findstring placement,$(1)),$(filter fuzz_elf% fuzz_live%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
 .SECONDEXPANSION:

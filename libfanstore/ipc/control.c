@@ -19,8 +19,7 @@ static int fs_control_hex(char c) {
   return -1;
 }
 
-/* Replaces each %XX in place. */
-static fs_err fs_control_unescape(char *s) {
+fs_err fs_control_unescape(char *s) {
   char *out = s;
   for (; *s != '\0'; s++) {
     if (*s != '%') {

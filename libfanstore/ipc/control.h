@@ -106,6 +106,8 @@ struct fs_control {
 /* Parses one line of n bytes, with or without its newline. Returns 0, or -EINVAL if it is no
    control line. */
 fs_err fs_control_parse(const char *line, size_t n, struct fs_control *c);
+/* Replaces each %XX of a value in place. Returns 0, or -EINVAL for a wrong one and for %00. */
+fs_err fs_control_unescape(char *value);
 const char *fs_control_get(const struct fs_control *c, const char *key); /* NULL if absent */
 fs_err fs_control_get_u64(const struct fs_control *c, const char *key, uint64_t *out);
 /* A control line under construction. Call begin, then add for each pair, then end, which appends

@@ -37,6 +37,13 @@ open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 
   *prepare_options*) printf '%s\n' --codec lz4hc:9 --mount /a/b --exclude '*.tmp' source dataset >"$corpus/seed-words" ;;
   *launch_options*) printf '%s\n' --dataset /a --emulate 2 --verify always -- true >"$corpus/seed-words" ;;
   *settings*) printf '%s\n' /a:/b\\:c /m:/n 1 always 3 4 5 6 /tmp >"$corpus/seed-environment" ;;
+  *live*)
+    printf 'fanstore-live 1\njob j pid=1 user=u started=9000 state=running nodes=2 command=a%%20b\nprogress done=1 total=2\n' >"$work/live"
+    printf 'node %d host=h ms=%d000 opens=%d bytes_cache=9 processes=1\nlatency 0 read remote n=1 counts=1:2,9:9\n' 0 9 5 1 9 7 >>"$work/live"
+    printf 'warning a%%20b\n' >>"$work/live"
+    cp "$work/live" "$corpus/seed-live"
+    { cat "$work/live" && printf '\0' && sed 's/ms=9/ms=10/; s/opens=5/opens=50/' "$work/live"; } >"$corpus/seed-two"
+    ;;
   *control*)
     printf '@fs hello rank=0 host=a%%20b pid=1 job=j free=4096\n' >"$corpus/seed-hello"
     printf '\377--job\nj\n--local-dir\n/a\n--dataset\n/b\n--cache\n16M' >"$corpus/seed-words"

@@ -25,6 +25,7 @@ declare -A about=(
   [index]='libfanstore/index/open.c libfanstore/index/lookup.c libfanstore/index/entry.c libfanstore/index/verify.c'
   [launch_options]='fs-launch/options.c fs-launch/hosts.c libfanstore/util/opt.c'
   [list]='libfanstore/util/text.c libfanstore/util/parse.c libfanstore/util/path.c'
+  [live]='fs-launch/watch/view.c fs-launch/watch/rates.c fs-launch/watch/rows.c fs-launch/watch/show.c fs-launch/watch/metrics.c fs-launch/watch/influx.c libfanstore/ipc/latency.c'
   [manifest]=libfanstore/format/manifest.c
   [names]='libfanstore/ipc/op.c libfanstore/ipc/record.c'
   [part]=libfanstore/format/part.c

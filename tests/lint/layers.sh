@@ -51,6 +51,7 @@ fs-launch                     ipc index format util
 fs-launch/doctor              fs-launch util
 fs-launch/clean               fs-launch ipc util
 fs-launch/replay              fs-launch ipc util
+fs-launch/watch               fs-launch ipc util
 fs-launch/static              client/* cache $base
 fs-launch/fanstored.c         daemon daemon/mpi cache $base"
 

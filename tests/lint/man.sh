@@ -9,7 +9,7 @@ help_of() { # TOOL
   if [ "$1" = fs-prepare ]; then
     for command in pack verify info list unpack; do "$build/bin/$1" $command --help; done
   elif [ "$1" = fs-launch ]; then
-    for command in attach clean doctor env replay stop; do "$build/bin/$1" $command --help; done
+    for command in attach clean doctor env jobs replay stats stop top; do "$build/bin/$1" $command --help; done
   fi
 }
 for tool in fs-prepare fs-launch fanstore-static; do

@@ -31,6 +31,8 @@ check busybox-static  cmd:busybox
 check golang-go       cmd:go
 check musl-tools      cmd:musl-gcc
 check g++             cmd:g++
+check tmux            cmd:tmux
+check libncursesw6    lib:libncursesw.so.6
 demo  python3         cmd:python3
 demo  python3-pil     py:PIL
 demo  python3-numpy   py:numpy
@@ -92,6 +94,9 @@ ci    slurmctld       cmd:slurmctld
 ci    slurmd          cmd:slurmd
 ci    slurm-client    cmd:sbatch
 ci    munge           cmd:munged
+ci    prometheus      cmd:prometheus
+ci    prometheus-node-exporter cmd:prometheus-node-exporter
+ci    curl            cmd:curl
 afl   afl++           cmd:afl-fuzz
 systems debootstrap   cmd:debootstrap
 systems binutils      cmd:objdump
