@@ -98,9 +98,9 @@ static void hold_streams(void) {
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"attach", fs_attach},    {"clean", fs_clean},   {"doctor", fs_doctor_files},
-                {"env", fs_env},          {"jobs", fs_watch_jobs}, {"replay", fs_replay},
-                {"stats", fs_watch_stats}, {"stop", fs_stop},     {"top", fs_watch_top}};
+} commands[] = {{"attach", fs_attach},     {"clean", fs_clean},     {"doctor", fs_doctor_files},
+                {"env", fs_env},           {"jobs", fs_watch_jobs}, {"replay", fs_replay},
+                {"stats", fs_watch_stats}, {"stop", fs_stop},       {"top", fs_watch_top}};
 
 int main(int argc, char **argv) {
   static struct fs_launch l = {.run_lock = -1,
