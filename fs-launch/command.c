@@ -27,19 +27,20 @@ static int become_ctx(void *ctx) {
   return fs_env_become(&b->env, b->command);
 }
 
-/* fs-launch --exec-node JOB LOCAL-DIR WORD... -- COMMAND... */
+/* fs-launch --exec-node JOB LOCAL-DIR PEERS NETWORK WORD... -- COMMAND... */
 int fs_exec_node(int argc, char **argv) {
   struct becoming b;
   char run[PATH_MAX];
-  int i = 4;
+  int i = 6;
   fs_env_none(&b.env);
   for (; i < argc && strcmp(argv[i], "--") != 0; i++) fs_env_take(&b.env, argv[i]);
-  if (i + 1 >= argc) {
+  if (argc < 6 || i + 1 >= argc) {
     fs_say("--exec-node is for fs-launch's own use");
     return FS_EXIT_USAGE;
   }
   b.command = argv + i + 1;
   fs_run_prefer(argv[3]);
+  fs_network_rank(argv[4], argv[5]);
   fs_mpirun_paths_back();
   if (fs_run_find(argv[2], run, sizeof(run)) < 0) {
     fs_say(FS_ENV_RUN_BASE " is too long");
@@ -63,6 +64,8 @@ static void wrap(const struct fs_launch *l, struct fs_words *w) {
   fs_words_add(w, "--exec-node");
   fs_words_add(w, "%s", l->job);
   fs_words_add(w, "%s", l->opt.local_dir ? l->local_dir : "");
+  fs_words_add(w, "%s", l->opt.np > 0 && l->where != FS_WHERE_HERE && l->nodes > 1 ? l->peers : "");
+  fs_words_add(w, "%s", l->opt.network ? l->opt.network : "");
   fs_env_words(&l->env, NULL, w);
   fs_words_add(w, "--");
   for (char **c = l->opt.command; *c; c++) fs_words_add(w, "%s", *c);

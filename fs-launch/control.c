@@ -23,6 +23,8 @@ static void on_hello(struct fs_launch_node *node, const struct fs_control *c) {
   uint64_t pid = 0;
   fs_control_get_u64(c, "pid", &pid);
   fs_control_get_u64(c, "free", &node->free);
+  const char *network = fs_control_get(c, "network");
+  if (network) snprintf(node->network, sizeof(node->network), "%s", network);
   if (host) snprintf(node->host, sizeof(node->host), "%s", host);
   node->pid = pid <= INT_MAX ? (pid_t)pid : 0;
   node->begun = true;
@@ -108,6 +110,10 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "begun") == 0 || strcmp(c.verb, "hello") == 0) on_hello(node, &c);
   if (strcmp(c.verb, "begun") == 0) check_version(l, rank, &c);
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);
+  if (strcmp(c.verb, "placed") == 0) {
+    node->placed = true;
+    l->placed_ns = l->progress_ns;
+  }
   if (strcmp(c.verb, "ready") == 0) on_ready(node, &c);
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
   if (strcmp(c.verb, "stats") == 0) fs_sample_values(&node->stats, &c);

@@ -95,10 +95,14 @@ void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
     snprintf(why, size, "%s", l->fail);
   } else if (l->daemons_ended || l->out.fd < 0) {
     snprintf(why, size, "the daemons could not be started: %s", noise ? noise : "mpirun ended without a word");
+    if (noise && strstr(noise, "TCP connection")) fs_network_hint(l, why, size);
+  } else if (fs_network_cut(l)) {
+    fs_network_reason(l, why, size);
   } else if (answered == 0 && l->where == FS_WHERE_HOSTS) {
     snprintf(why, size, "no answer from the hosts (%s) within %llu s%s%s",
              l->opt.hosts ? l->opt.hosts : l->opt.hostfile, (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
              noise ? noise : "");
+    fs_network_hint(l, why, size);
   } else {
     silent_nodes(l, silent, sizeof(silent));
     snprintf(why, size, "no answer from %s within %llu s%s%s", silent, (unsigned long long)l->opt.start_timeout,
@@ -205,7 +209,7 @@ static int wait_start(struct fs_launch *l, size_t flag, void (*show)(struct fs_l
     bool late = fs_now_ns() - l->progress_ns > l->opt.start_timeout * FS_NS_PER_S;
     bool dead = false;
     for (uint32_t i = 0; i < l->nodes; i++) dead = dead || l->node[i].dead;
-    if (l->fail[0] || l->out.fd < 0 || late || dead) break;
+    if (l->fail[0] || l->out.fd < 0 || late || dead || fs_network_cut(l)) break;
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 5);
     if (show) show(l);
   }

@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "ipc/node.h"
 #include "ipc/rundir.h"
+#include "util/network.h"
 #include "util/own.h"
 #include "util/util.h"
 
@@ -40,6 +41,8 @@ enum {
   OPT_NODE_LOCAL,
   OPT_LOCAL_DEFAULT,
   OPT_ENV,
+  OPT_PEERS,
+  OPT_NETWORK,
   OPT_VERBOSE,
   OPT_HELP,
   OPT_VERSION
@@ -70,6 +73,8 @@ static const struct fs_opt options[] = {
     {"stage-in", 0, "DIR", "what is there are output files from the start", OPT_STAGE_IN},
     {"node-local", 0, "GLOB", "files of such names are each node's own (repeatable; default: none)", OPT_NODE_LOCAL},
     {"env", 0, "NAME=VALUE", "a word for the environment of programs that join the job (repeatable)", OPT_ENV},
+    {"peers", 0, "A,B", "use the network interface that routes to these hosts", OPT_PEERS},
+    {"network", 0, "IFACE|CIDR", "with --peers: use this interface, or the one in this network", OPT_NETWORK},
     {"verbose", 0, NULL, "tell when nodes stop or start to answer", OPT_VERBOSE},
     {"help", 'h', NULL, "show this help", OPT_HELP},
     {"version", 0, NULL, "show the version", OPT_VERSION},
@@ -134,6 +139,8 @@ static fs_err on_node_local(struct fs_daemon_config *c, const char *value) {
   return 0;
 }
 
+static const char *peers, *network;
+
 static fs_err on_option(void *ctx, int id, const char *value) {
   struct fs_daemon_config *c = ctx;
   switch (id) {
@@ -181,6 +188,12 @@ static fs_err on_option(void *ctx, int id, const char *value) {
     if (c->envs == FS_DAEMON_ENVS) return bad("too many words of --env:", value);
     c->env[c->envs++] = value;
     return 0;
+  case OPT_PEERS:
+    peers = value;
+    return 0;
+  case OPT_NETWORK:
+    network = value;
+    return fs_network_ok(value) ? 0 : bad("--network", value);
   case OPT_VERBOSE:
     c->verbose = true;
     return 0;
@@ -196,9 +209,23 @@ static fs_err on_option(void *ctx, int id, const char *value) {
   }
 }
 
+/* Chooses the interface for Open MPI and UCX, and writes its addresses: they may use any of them. If
+   the choice is not ours, writes all addresses of this host. */
+static fs_err choose_network(char *said, size_t size) {
+  struct fs_network n = {.family = 0};
+  said[0] = '\0';
+  if (!peers) return 0;
+  if (network && fs_network_find(network, &n, said, size) < 0) return -ENODEV;
+  bool set = !network && (fs_network_is_set("btl_tcp_if_") || getenv("UCX_NET_DEVICES"));
+  if (!network && fs_network_route(peers, &n) < 0) n.family = 0;
+  fs_network_list(n.family != 0 && !set ? n.name : NULL, said, size);
+  if (n.family != 0) fs_network_set(&n, network != NULL, network != NULL);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   struct fs_daemon_config c = {.deadline_ns = FS_DEADLINE_DEFAULT_MS * 1000000ull};
-  static char local[PATH_MAX];
+  static char local[PATH_MAX], said[2 * FS_NETWORK_LIST];
   const char *why;
   if (fs_opt_parse("fanstored", options, FS_ARRAY_LEN(options), argc, argv, 1, false, on_option, &c) < 0) return 2;
   if (!c.job || !c.local_dir || c.datasets == 0) {
@@ -206,7 +233,12 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (c.cache_bytes == 0) c.cache_bytes = fs_memory_cache_default(fs_memory_all(), c.emulate);
-  fs_say_begun();
+  fs_err err = choose_network(said, sizeof(said));
+  fs_say_begun(err == 0 ? said : "");
+  if (err < 0) {
+    fs_say_failed(said);
+    return 1;
+  }
   if (c.local_default && fs_own_get(c.local_dir, true, local, sizeof(local)) == 0) c.local_dir = local;
   fs_run_prefer(c.local_default ? NULL : c.local_dir);
   struct fs_net *net = fs_net_mpi_open(&argc, &argv, &why);

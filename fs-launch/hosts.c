@@ -96,6 +96,31 @@ static void slurm_first(const char *list, char *out, size_t size) {
   out[at] = '\0';
 }
 
+/* Writes the second name of a Slurm list: "r4n1" for "r[3-5,9]n[1-2],g7". Returns false if there is
+   none that is easily told. */
+static bool slurm_second(const char *list, char *out, size_t size) {
+  char rest[1024];
+  size_t open = strcspn(list, "[,"), first = strcspn(list + open, "-,]");
+  const char *at = list + open + first;
+  if (list[open] != '[' || *at == ']' || *at == '\0') { /* one name */
+    const char *end = list + open + (list[open] == '[' ? strcspn(list + open, "]") : 0);
+    const char *comma = strchr(end, ',');
+    if (comma) slurm_first(comma + 1, out, size);
+    return comma != NULL;
+  }
+  int width = (int)first - 1, n;
+  if (*at == ',') {
+    n = snprintf(rest, sizeof(rest), "%.*s[%s", (int)open, list, at + 1);
+  } else {
+    unsigned long second = strtoul(list + open + 1, NULL, 10) + 1;
+    n = snprintf(rest, sizeof(rest), "%.*s[%0*lu%s", (int)open, list, width, second,
+                 list + open + strcspn(list + open, "]"));
+  }
+  if (n < 0 || (size_t)n >= sizeof(rest)) return false;
+  slurm_first(rest, out, size);
+  return true;
+}
+
 static bool address_is_here(const struct sockaddr *a, const struct ifaddrs *mine) {
   for (; mine; mine = mine->ifa_next) {
     if (!mine->ifa_addr || mine->ifa_addr->sa_family != a->sa_family) continue;
@@ -136,6 +161,7 @@ static int hosts_listed(struct fs_launch *l) {
     l->nodes = list.n;
     snprintf(l->first_host, sizeof(l->first_host), "%s", list.name[0]);
     l->first_here = fs_host_is_here(l->first_host);
+    snprintf(l->peers, sizeof(l->peers), "%s%s%s", list.name[0], list.n > 1 ? "," : "", list.n > 1 ? list.name[1] : "");
   } else {
     fs_say("%s %s: %s", option, value,
            err == -ENODATA  ? "no host in it"
@@ -156,6 +182,9 @@ static bool hosts_slurm(struct fs_launch *l) {
   l->where = FS_WHERE_SLURM;
   l->nodes = (uint32_t)n;
   slurm_first(names, l->first_host, sizeof(l->first_host));
+  char second[256];
+  bool two = n > 1 && slurm_second(names, second, sizeof(second));
+  snprintf(l->peers, sizeof(l->peers), "%s%s%s", l->first_host, two ? "," : "", two ? second : "");
   l->first_here = step_host ? strcmp(step_host, l->first_host) == 0 : fs_host_is_here(l->first_host);
   return true;
 }

@@ -20,6 +20,7 @@
 #include "ipc/rundir.h"
 #include "placement.h"
 #include "sample.h"
+#include "util/network.h"
 #include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -38,7 +39,8 @@ struct fs_launch_options {
     const char *path, *mount;
   } dataset[FS_MAX_DATASETS];
   unsigned datasets;
-  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk, *log;
+  const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk, *log,
+      *network;
   uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
@@ -59,10 +61,11 @@ struct fs_launch_dataset {
 };
 
 struct fs_launch_node {
-  char host[256];
+  char host[256], network[FS_NETWORK_LIST]; /* the interface and address that it uses */
   pid_t pid;
   uint64_t free, have;                       /* have: bit d is set when dataset d was reported */
   bool begun, hello, ready, bye, dead, told; /* told: the user was told that it died */
+  bool placed;                               /* it has the placement */
   bool left;                                 /* its run directory is not empty after its bye */
   bool failed;                               /* it has reported why it cannot start */
   int killed;                                /* the signal that ended it, from mpirun */
@@ -155,7 +158,10 @@ struct fs_launch {
 
   enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
   char first_host[256];
-  bool first_here; /* the first node is this host, so COMMAND is our child */
+  char peers[520];           /* names of up to two hosts, for choosing the interface */
+  bool network_named;        /* --network names an interface of this host */
+  struct fs_network network; /* this host's, for the channel between mpirun and its daemons */
+  bool first_here;           /* the first node is this host, so COMMAND is our child */
   char local_dir[PATH_MAX], stage_out[PATH_MAX], stage_in[PATH_MAX], to[PATH_MAX];
   char self[PATH_MAX], mpirun[PATH_MAX], fanstored[PATH_MAX], library[PATH_MAX];
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
@@ -191,6 +197,7 @@ struct fs_launch {
                                                      was packed from, */
   uint64_t source_inode;                          /* which has this inode */
   char in_dataset[256], in_odd[256], in_why[128]; /* examples of names that --stage-in left out */
+  uint64_t placed_ns;                             /* when a daemon last said that it has the placement */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
   char fail[800];                   /* the reason that the first failing daemon gave */
   char shell[400];                  /* what remote shells said about hosts that they cannot reach */
@@ -272,6 +279,7 @@ struct fs_mpi {
   const char *session;                   /* directory for mpirun's files on this host, */
   bool session_all;                      /* or on all hosts, so that it can only be given on this one */
   const char *agent, *agent_args;        /* remote shell, its arguments */
+  const char *starter, *daemon;          /* the command that starts mpirun's daemon, and its name */
   const char *session_set[FS_MPI_NAMES]; /* variables by which the user may have set the same */
   const char *agent_set[FS_MPI_NAMES], *agent_args_set[FS_MPI_NAMES], *step_set;
 };
@@ -340,6 +348,7 @@ int fs_control_send_placement(struct fs_launch *l);
 /* noise.c. fs_noise_line keeps a line of mpirun's stderr. fs_noise_telling returns the one that tells
    most, which may be in `out`, or NULL. */
 void fs_noise_line(struct fs_launch *l, const char *line, size_t n);
+const char *fs_noise_with(const struct fs_launch *l, const char *word); /* the first line, or NULL */
 const char *fs_noise_telling(const struct fs_launch *l, char *out, size_t size);
 
 /* command.c */
@@ -458,6 +467,23 @@ void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tel
 bool fs_lock_alone(int dir, const char *name, int lock);
 bool fs_local_top(const char *name); /* true for "fanstore", "fanstore-node0", ...: directories of
                                         staged data */
+
+/* network.c: the interface between the hosts (docs/networks.md) */
+/* Chooses this host's. Returns 0, or the exit status after a message about --network. */
+int fs_network_choose(struct fs_launch *l);
+/* Adds mpirun's parameters, and those of fanstored. */
+void fs_network_mpirun(const struct fs_launch *l, struct fs_words *w);
+void fs_network_daemons(const struct fs_launch *l, struct fs_words *w);
+/* Returns true if rank 0 could not send the placement to some node within ten seconds. */
+bool fs_network_cut(const struct fs_launch *l);
+void fs_network_reason(const struct fs_launch *l, char *why, size_t size);
+void fs_network_hint(const struct fs_launch *l, char *why, size_t size); /* adds where mpirun waits */
+/* Chooses the interface for an MPI process of COMMAND, if peers are given. */
+void fs_network_rank(const char *peers, const char *network);
+/* Takes the line of another host about a wrong --network out of mpirun's stderr. */
+void fs_network_noise(struct fs_launch *l, const char *line);
+/* Hidden command: runs mpirun's daemon on another host, with that host's interface. */
+int fs_network_run(int argc, char **argv);
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);

@@ -23,6 +23,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) fs_warn_hidden(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
+  if (status == 0) status = fs_network_choose(l);
   if (status == 0 && l->supervisor[0] == '\0' && !l->opt.daemon) fs_doctor_warn(l);
   if (status == 0) status = fs_env_make(l);
   return status;
@@ -118,6 +119,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--exec-node") == 0) return fs_exec_node(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--end-job") == 0) return fs_end_job(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "--on-host") == 0) return fs_network_run(argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   if (l.opt.doctor) return fs_doctor_run(l.opt.command, l.opt.env_as_is);

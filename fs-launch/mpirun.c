@@ -100,6 +100,7 @@ static void add_basics(const struct fs_launch *l, struct fs_words *w, bool daemo
   if (l->where == FS_WHERE_HERE) fs_words_all(w, l->mpi->here);
   if (l->where == FS_WHERE_HOSTS) add_shell(l, w, daemons);
   if (l->where == FS_WHERE_SLURM) add_step(l, w);
+  fs_network_mpirun(l, w);
 }
 
 static void add_count(const struct fs_launch *l, uint32_t n, struct fs_words *w) {
@@ -229,6 +230,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   }
   add_node_local(l, w);
   fs_env_words(&l->env, "--env", w);
+  fs_network_daemons(l, w);
   if (l->opt.output_replicas > 0) fs_words_all(w, "--output-replicas 1");
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
@@ -295,7 +297,8 @@ void fs_mpirun_environment(const struct fs_launch *l, bool daemons) {
   *to = NULL;
   /* A job around this one must not restore its library. */
   setenv(FS_ENV_AS_IS, "1", 1);
-  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1); /* marks its remote shells */
+  if (l->network_named) unsetenv("OMPI_MCA_oob_tcp_if_exclude"); /* Open MPI refuses both */
+  if (l->job[0] != '\0') setenv(FS_ENV_JOB, l->job, 1);          /* marks its remote shells */
   if (l->where != FS_WHERE_SLURM) return;
   setenv("SLURM_OVERLAP", "1", 1); /* else a second mpirun waits for the first */
   fs_slurm_export();               /* for the srun in mpirun */

@@ -40,6 +40,7 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
   }
   fs_start_noise(l, slot->text);
   on_shell(l, slot->text);
+  fs_network_noise(l, slot->text);
   bool dashes = strspn(slot->text, "- ") == strlen(slot->text);
   if (n > 8 && dashes) l->noise_block++;
   if (slot->text[0] && !dashes) l->noises++;
@@ -49,6 +50,13 @@ void fs_noise_line(struct fs_launch *l, const char *line, size_t n) {
 static const struct fs_launch_noise *line_at(const struct fs_launch *l, unsigned i) {
   unsigned room = FS_ARRAY_LEN(l->noise), n = FS_MIN(l->noises, room);
   return i < n ? &l->noise[(l->noises - n + i) % room] : NULL;
+}
+
+const char *fs_noise_with(const struct fs_launch *l, const char *word) {
+  const struct fs_launch_noise *line;
+  for (unsigned i = 0; (line = line_at(l, i)) != NULL; i++)
+    if (strstr(line->text, word)) return line->text;
+  return NULL;
 }
 
 /* Returns the length of a sentence's first part: up to a full stop before a blank or the end. */

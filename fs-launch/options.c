@@ -43,6 +43,7 @@ enum {
   O_CACHE_DISK,
   O_DAEMON,
   O_LOG,
+  O_NETWORK,
   O_VERBOSE,
   O_HELP,
   O_VERSION
@@ -62,6 +63,10 @@ static const struct fs_opt launch_opts[] = {
     {"emulate", 0, "N", "N nodes (1 to 64) on this host", O_EMULATE},
     {"hosts", 0, "A,B,...", "one node on each of these hosts", O_HOSTS},
     {"hostfile", 0, "FILE", "one node on each host named there, one a line", O_HOSTFILE},
+    {"network", 0, "IFACE|CIDR",
+     "between hosts: use this network interface, or the one in this network (default: the\n"
+     "interface that routes to the other hosts)",
+     O_NETWORK},
     {"np", 'n', "P", "run COMMAND as P MPI processes over the nodes (default: once, on the first node)", O_NP},
     {"replicas", 'r', "R", "copies of each partition, on distinct nodes (default: 1)", O_REPLICAS},
     {"cache", 0, "SIZE", "memory for remote data on each node, as 512M or 4G", O_CACHE},
@@ -120,6 +125,7 @@ static const struct fs_opt clean_opts[] = {
     {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
     {"hosts", 0, "A,B,...", "clean these hosts, not this one", O_HOSTS},
     {"hostfile", 0, "FILE", "clean the hosts named there, not this one", O_HOSTFILE},
+    {"network", 0, "IFACE|CIDR", "reach them by this network interface, or the one in this network", O_NETWORK},
     {"verbose", 'v', NULL, "tell what happens", O_VERBOSE},
     HELP_COMMON,
 };
@@ -276,6 +282,9 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     o->prefetch_idle = strstr(value, "idle") != NULL;
     if (strcmp(value, "torch") == 0 || strcmp(value, "idle") == 0 || strcmp(value, "torch,idle") == 0) return 0;
     return bad_value("prefetch", value, "torch, idle or torch,idle");
+  case O_NETWORK:
+    o->network = value;
+    return fs_network_ok(value) ? 0 : bad_value("network", value, "an interface as eth0, or a network as 10.1.0.0/16");
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:

@@ -42,8 +42,9 @@ static void tell_dead(const struct fs_launch *l, const struct fs_launch_node *n,
   if (more > 0) snprintf(others, sizeof(others), ", and of %u more,", more);
   if (n->killed) snprintf(signal, sizeof(signal), " of signal %d", n->killed);
   /* Another daemon's reason is the cause or a consequence. */
+  const char *why = l->fail[0] ? l->fail : fs_noise_with(l, "Unable to connect to the peer");
   fs_say("the daemon of node %u%s%s died%s while it started%s%s", (unsigned)(n - l->node), host, others, signal,
-         l->fail[0] ? "; " : "", l->fail);
+         why ? "; " : "", why ? why : "");
 }
 
 int fs_start_failed(struct fs_launch *l) {

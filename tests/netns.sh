@@ -3,7 +3,8 @@
 # Hosts made of network namespaces: h1, h2, ... on a bridge, each with its own address, host name, /dev/shm, TMPDIR and
 # local directory (bind-mounted at one path, so that options are the same everywhere). Source functions.sh first, then
 #     netns_up COUNT            makes them, or skips the test where that is not allowed
-#     netns_on HOST COMMAND...  runs COMMAND there, in a clean environment, in this directory
+#     netns_on HOST COMMAND...  runs COMMAND there, in a clean environment, in this directory; Open MPI and UCX use eth0
+#     netns_plain HOST COMMAND... the same, but nobody has told Open MPI and UCX what to use
 # and use $net_agent as mpirun's rsh agent, $net_tmp and $net_local (as seen on a host; $net_root/HOST/{tmp,local} from
 # here), $net_hostfile. netns_cut HOST and netns_heal HOST take the host's link down and up. All is undone at exit.
 net_id=fs$$
@@ -70,12 +71,16 @@ netns_up() { # COUNT
   netns_agent
 }
 
-netns_on() { # HOST COMMAND...
+netns_plain() { # HOST COMMAND...
   local host=$1 words
   shift
   words=$(printf '%q ' "$@")
-  "$net_agent" "$host" "cd $(printf %q "$PWD") && OMPI_MCA_plm_rsh_agent=$net_agent UCX_TLS=tcp,self \
-UCX_NET_DEVICES=eth0 OMPI_MCA_oob_tcp_if_include=eth0 OMPI_MCA_btl_tcp_if_include=eth0 exec $words"
+  "$net_agent" "$host" "cd $(printf %q "$PWD") && OMPI_MCA_plm_rsh_agent=$net_agent exec $words"
+}
+
+netns_on() { # HOST COMMAND...
+  netns_plain "$1" env UCX_TLS=tcp,self UCX_NET_DEVICES=eth0 OMPI_MCA_oob_tcp_if_include=eth0 \
+    OMPI_MCA_btl_tcp_if_include=eth0 "${@:2}"
 }
 
 netns_cut() { ip -n "${net_id}sw" link set "p${1#h}" down; }

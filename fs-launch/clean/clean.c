@@ -121,6 +121,7 @@ static int clean_others(const char *local) {
 static int clean_hosts(struct fs_launch *l) {
   struct fs_words w = {0};
   int status = fs_find_programs(l);
+  if (status == 0) status = fs_network_choose(l);
   if (status != 0) return status;
   fs_mpirun_plain(l, &w);
   fs_words_add(&w, "%s", l->self);

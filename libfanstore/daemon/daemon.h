@@ -276,7 +276,8 @@ struct fs_daemon {
 void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) FS_PRINTF(3, 4);
 void fs_say_line(struct fs_control_line *l);
 /* Says that this process is there, before MPI is initialised. */
-void fs_say_begun(void);
+void fs_say_begun(const char *network); /* before there is an MPI */
+void fs_say_failed(const char *why);    /* likewise */
 /* Redirects all lines to the run directory, as mpirun has gone */
 void fs_say_aside(const struct fs_daemon *d);
 fs_err fs_say_begin(const struct fs_daemon *d, struct fs_control_line *l, const char *verb);

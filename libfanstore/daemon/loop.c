@@ -272,10 +272,12 @@ static void fs_daemon_serve(struct fs_daemon *d) {
 }
 
 static bool fs_daemon_placed(struct fs_daemon *d) {
+  struct fs_control_line l;
   while (!fs_commands_go(d)) {
     if (!fs_loop_round(d)) return false;
     if (d->now > fs_commands_heard(d) + FS_START_NS) fs_daemon_fail(d, "the launcher says nothing");
   }
+  if (fs_say_begin(d, &l, "placed") == 0) fs_say_line(&l);
   return true;
 }
 

@@ -7,11 +7,13 @@
  *
  * daemon -> launcher (stdout of every rank)
  *   begun rank=K host=H pid=P           before MPI is initialised; which FanStore the daemon is of
- *     version=V ipc=N wire=N            (FS_VERSION, FS_IPC_VERSION, FS_WIRE_VERSION)
+ *     version=V ipc=N wire=N            (FS_VERSION, FS_IPC_VERSION, FS_WIRE_VERSION); network: the
+ *     [network=TEXT]                    interface and address that it uses, or all there are
  *   hello rank=K host=H pid=P job=J     MPI is up and the local directory is usable
  *     free=BYTES
  *   have rank=K dataset=D               partitions that are already staged there; one line per
  *     parts=0,4-7,12 [more=1]           dataset; with more=1 the next line continues the list
+ *   placed rank=K                       `go` has come: the connection from rank 0 works
  *   stage rank=K done=BYTES total=BYTES progress, at most a few times a second
  *   ready rank=K staged=BYTES           serving; local: bytes of partitions here; memory: bytes of
  *     reused=BYTES local=BYTES          memory; cached: percentage of the partitions that is read
@@ -75,7 +77,8 @@
  *   fanstored --job JOB --local-dir DIR {--dataset DIR --mount PATH}... [--emulate N]
  *     [--cache BYTES] [--read-only] [--deadline MS] [--keep] [--stage-out DIR [--in-place INODE]]
  *     [--stage-in DIR] [--output-limit BYTES] [--output-replicas 1]
- *     [--local-io cached|direct|auto] [--env NAME=VALUE]... [--verbose]
+ *     [--local-io cached|direct|auto] [--peers HOST,HOST [--network IFACE|CIDR]]
+ *     [--env NAME=VALUE]... [--verbose]
  * fs-launch chooses JOB ([A-Za-z0-9._-]+). fs_run_find(JOB) is its run directory on every host.
  * dataset=D in the lines counts the --dataset options from 0. With --emulate N, N ranks run on one
  * host, and rank k is its node k.

@@ -39,6 +39,9 @@ bad 2 "--emulate 0: give a number" --dataset "$ds" --emulate 0 -- true
 bad 2 "--np two: give a number" --dataset "$ds" --np two -- true
 bad 2 "--cache lots: give a size" --dataset "$ds" --cache lots -- true
 bad 2 "--emulate, --hosts and --hostfile: give one" --dataset "$ds" --emulate 2 --hosts a,b -- true
+for value in '' 10.0.0.0/33 10.0.0/8 a,b; do
+  bad 2 "--network ($value|''): give an interface as eth0, or a network" --dataset "$ds" --hosts a,b --network "$value" -- true
+done
 # Each value that an option cannot have: too little, too much, none, of another kind.
 for option in emulate np replicas start-timeout deadline cache output-limit output-replicas verify local-io; do
   for value in '' -1 99999999999999999999999 1.5 x; do

@@ -27,6 +27,22 @@ static void test_slurm(void **state) {
   assert_string_equal(name, "a-long-");
 }
 
+static void test_slurm_second(void **state) {
+  (void)state;
+  static const char *const lists[][2] = {{"a,b", "b"},         {"f[3-5,9],g7", "f4"},          {"f[009-012]", "f010"},
+                                         {"f[3,9],g7", "f9"},  {"r[3-5,9]n[1-2]x,g", "r4n1x"}, {"g7,f[3-5]", "f3"},
+                                         {"f[7],h[1-2]", "h1"}};
+  char name[16];
+  for (size_t i = 0; i < FS_ARRAY_LEN(lists); i++) {
+    assert_true(slurm_second(lists[i][0], name, sizeof(name)));
+    assert_string_equal(name, lists[i][1]);
+  }
+  assert_false(slurm_second("a", name, sizeof(name)));
+  assert_false(slurm_second("f[7]", name, sizeof(name)));
+  assert_false(slurm_second("f[3", name, sizeof(name)));
+  assert_false(slurm_second("", name, sizeof(name)));
+}
+
 static void test_option(void **state) {
   (void)state;
   struct host_list list = {0};
@@ -59,7 +75,7 @@ static void test_file(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slurm), cmocka_unit_test(test_option),
-                                     cmocka_unit_test(test_file)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slurm), cmocka_unit_test(test_slurm_second),
+                                     cmocka_unit_test(test_option), cmocka_unit_test(test_file)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

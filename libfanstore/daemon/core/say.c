@@ -23,17 +23,28 @@ void fs_say_line(struct fs_control_line *l) {
   if (fs_control_end(l) == 0) (void)fs_write_full(atomic_load(&aside), l->text, l->len);
 }
 
-void fs_say_begun(void) {
-  struct fs_control_line l;
-  char host[256] = "?";
+/* Begins a line of a daemon that has no MPI yet. */
+static fs_err fs_say_early(struct fs_control_line *l, const char *verb) {
   uint64_t rank;
   const char *text = getenv("OMPI_COMM_WORLD_RANK");
-  if (!text || fs_parse_u64(text, 0, FS_MAX_NODES - 1, &rank) < 0) return;
+  if (!text || fs_parse_u64(text, 0, FS_MAX_NODES - 1, &rank) < 0) return -ENOENT;
+  fs_err err = fs_control_begin(l, verb);
+  return err < 0 ? err : fs_control_add_u64(l, "rank", rank);
+}
+
+void fs_say_failed(const char *why) {
+  struct fs_control_line l;
+  if (fs_say_early(&l, "fail") == 0 && fs_control_add(&l, "text", why) == 0) fs_say_line(&l);
+}
+
+void fs_say_begun(const char *network) {
+  struct fs_control_line l;
+  char host[256] = "?";
   gethostname(host, sizeof(host) - 1);
-  if (fs_control_begin(&l, "begun") == 0 && fs_control_add_u64(&l, "rank", rank) == 0 &&
-      fs_control_add(&l, "host", host) == 0 && fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0 &&
-      fs_control_add(&l, "version", FS_VERSION) == 0 && fs_control_add_u64(&l, "ipc", FS_IPC_VERSION) == 0 &&
-      fs_control_add_u64(&l, "wire", FS_WIRE_VERSION) == 0)
+  if (fs_say_early(&l, "begun") == 0 && fs_control_add(&l, "host", host) == 0 &&
+      (network[0] == '\0' || fs_control_add(&l, "network", network) == 0) &&
+      fs_control_add_u64(&l, "pid", (uint64_t)getpid()) == 0 && fs_control_add(&l, "version", FS_VERSION) == 0 &&
+      fs_control_add_u64(&l, "ipc", FS_IPC_VERSION) == 0 && fs_control_add_u64(&l, "wire", FS_WIRE_VERSION) == 0)
     fs_say_line(&l);
 }
 
