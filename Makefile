@@ -62,7 +62,9 @@ STATIC_OBJ := $(call obj,$(STATIC_SRC))
 # lz4 is linked statically with its symbols hidden: the training process may bring its own.
 LZ4 := -l:liblz4.a
 LIB := $(B)/lib/libfanstore.so
-BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-static)
+# The supervisor of static programs knows the registers and numbers of these processors only.
+STATIC := $(if $(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),fanstore-static)
+BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored $(STATIC))
 PYTHON := $(patsubst libfanstore/%,$(B)/share/fanstore/%,$(wildcard libfanstore/python/*.py))
 
 .DEFAULT_GOAL := all

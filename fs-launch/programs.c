@@ -120,6 +120,16 @@ static int find_beside(const char *dir, const char *name, char *out) {
   return FS_EXIT_FAILED;
 }
 
+static int find_supervisor(const char *dir, char *out) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  return find_beside(dir, "fanstore-static", out);
+#else
+  (void)dir, (void)out;
+  fs_say("--static: not on this processor, only on x86-64 and aarch64; leave it out for dynamic programs");
+  return FS_EXIT_FAILED;
+#endif
+}
+
 int fs_find_programs(struct fs_launch *l) {
   char prefix[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", l->self, sizeof(l->self) - 1);
@@ -131,7 +141,7 @@ int fs_find_programs(struct fs_launch *l) {
   snprintf(prefix, sizeof(prefix), "%s", l->self);
   *strrchr(prefix, '/') = '\0';
   if (find_beside(prefix, "fanstored", l->fanstored) != 0) return FS_EXIT_FAILED;
-  if (l->opt.supervised && find_beside(prefix, "fanstore-static", l->supervisor) != 0) return FS_EXIT_FAILED;
+  if (l->opt.supervised && find_supervisor(prefix, l->supervisor) != 0) return FS_EXIT_FAILED;
   char *slash = strrchr(prefix, '/');
   if (slash) *slash = '\0';
   int status = find_library(l, prefix);

@@ -249,9 +249,20 @@ static void scan_imports(const struct fs_elf *e, bool dlopen, bool libc_syscall,
   out->uring_by_libc = libc_syscall && import_called_with(e, "syscall", ZYDIS_REGISTER_RDI, is_uring);
 }
 
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__powerpc64__)
 
 #define FS_BACK 16u /* instructions */
+#if defined(__aarch64__)
+#define FS_CALL 0xd4000001u /* svc #0 */
+/* "movz x8, n" or "movz w8, n" */
+#define FS_IS_NUMBER(w) (((w)&0x7fe0001fu) == 0x52800008u)
+#define FS_NUMBER(w) ((w) >> 5 & 0xffff)
+#else
+#define FS_CALL 0x44000002u /* sc */
+/* "li r0, n" */
+#define FS_IS_NUMBER(w) (((w)&0xffff0000u) == 0x38000000u)
+#define FS_NUMBER(w) ((w)&0xffff)
+#endif
 
 static fs_err load_decoder(void) {
   return 0;
@@ -263,14 +274,14 @@ static uint32_t word_at(const uint8_t *p) {
   return w;
 }
 
-/* Finds "movz x8" or "movz w8" with the number, before "svc #0". */
+/* Finds the instruction that loads the number, before the system call. */
 static void scan_syscalls(const struct fs_elf_code *c, struct fs_code *out) {
   for (uint64_t i = 0; i + 4 <= c->n; i += 4) {
     int64_t number = -1;
-    if (word_at(c->p + i) != 0xd4000001u) continue;
+    if (word_at(c->p + i) != FS_CALL) continue;
     for (uint64_t back = 4; number < 0 && back <= 4ull * FS_BACK && back <= i; back += 4) {
       uint32_t w = word_at(c->p + i - back);
-      if ((w & 0x7fe0001fu) == 0x52800008u) number = (w >> 5) & 0xffff;
+      if (FS_IS_NUMBER(w)) number = FS_NUMBER(w);
     }
     note_call(out, number);
   }

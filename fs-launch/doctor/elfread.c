@@ -66,14 +66,18 @@ static const char *dynamic_name(const struct fs_elf *e, int64_t tag) {
 }
 
 /* Returns the number of symbols, at least of the undefined ones. These come first and are not in
-   the GNU hash table, which says where the others begin. */
+   the GNU hash table, which says where the others begin. If there are no others, ld writes a table
+   without a shift, which says 1. ld puts the strings behind the symbols. */
 static uint64_t symbol_count(const struct fs_elf *e) {
   uint64_t address, off;
   uint32_t word[4];
   if (dynamic_value(e, DT_HASH, &address) && (off = offset_of(e, address)) != UINT64_MAX && get(e, off, word, 8))
     return word[1];
-  if (dynamic_value(e, DT_GNU_HASH, &address) && (off = offset_of(e, address)) != UINT64_MAX && get(e, off, word, 16))
-    return word[1];
+  if (dynamic_value(e, DT_GNU_HASH, &address) && (off = offset_of(e, address)) != UINT64_MAX && get(e, off, word, 16)) {
+    uint64_t strings = e->strings ? (uint64_t)((const uint8_t *)e->strings - e->data) : 0;
+    if (word[3] != 0 || strings < e->symbols_off) return word[1];
+    return (strings - e->symbols_off) / sizeof(Elf64_Sym);
+  }
   return 0;
 }
 

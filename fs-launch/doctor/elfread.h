@@ -11,14 +11,7 @@
 #include <elf.h>
 
 #include "util/base.h"
-
-#if defined(__x86_64__)
-#define FS_ELF_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define FS_ELF_MACHINE EM_AARCH64
-#else
-#define FS_ELF_MACHINE EM_NONE
-#endif
+#include "util/machine.h"
 
 struct fs_elf {
   const uint8_t *data;

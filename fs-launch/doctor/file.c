@@ -77,10 +77,10 @@ static void tell_loader(struct fs_doctor *d, const struct fs_object *o) {
   if (!interp || is_musl(o)) return;
   if (stat(interp, &st) < 0)
     fs_doctor_tell(d, FS_BYPASS, o->path, "its loader %s is not there; the program cannot start", interp);
-  else if (!begins(base_name(interp), "ld-linux"))
+  else if (!begins(base_name(interp), "ld-linux") && !begins(base_name(interp), "ld64.so.2"))
     fs_doctor_tell(d, FS_BYPASS, o->path,
                    "its loader is %s, not glibc's; it may not know LD_PRELOAD: rebuild it for glibc", interp);
-  else if (!same_as_ours(interp, "/lib64/ld-linux-x86-64.so.2") && !same_as_ours(interp, "/lib/ld-linux-aarch64.so.1"))
+  else if (!same_as_ours(interp, FS_LINKER))
     fs_doctor_tell(d, FS_MAYBE, o->path, "it has a glibc of its own (%s); libfanstore.so needs glibc 2.17 or newer",
                    interp);
 }

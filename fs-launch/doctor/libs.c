@@ -20,6 +20,10 @@
 #define FS_TRIPLET "aarch64-linux-gnu"
 #define FS_PLATFORM "aarch64"
 #define FS_CACHE_KIND 0x0a03
+#elif defined(__powerpc64__)
+#define FS_TRIPLET "powerpc64le-linux-gnu"
+#define FS_PLATFORM "power8"
+#define FS_CACHE_KIND 0x0503
 #else
 #define FS_TRIPLET "x86_64-linux-gnu"
 #define FS_PLATFORM "x86_64"
@@ -100,9 +104,9 @@ void fs_objects_free(struct fs_doctor *d) {
 }
 
 bool fs_object_is_libc(const struct fs_object *o) {
-  static const char *const names[] = {"ld-linux",   "libc.so.6",    "libpthread.so.0", "libdl.so.2",
-                                      "librt.so.1", "libm.so.6",    "libresolv.so.2",  "libutil.so.1",
-                                      "libanl.so",  "libmvec.so.1", "libnss_",         "libthread_db.so"};
+  static const char *const names[] = {"ld-linux",     "ld64.so.2", "libc.so.6",      "libpthread.so.0", "libdl.so.2",
+                                      "librt.so.1",   "libm.so.6", "libresolv.so.2", "libutil.so.1",    "libanl.so",
+                                      "libmvec.so.1", "libnss_",   "libthread_db.so"};
   const char *slash = strrchr(o->path, '/'), *name = o->elf.soname ? o->elf.soname : slash ? slash + 1 : o->path;
   for (size_t i = 0; i < FS_ARRAY_LEN(names); i++)
     if (strncmp(name, names[i], strlen(names[i])) == 0) return true;

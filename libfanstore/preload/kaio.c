@@ -146,7 +146,7 @@ static void *next_of(const char *name) {
   if (refuses_rings()) return NULL;
   void *found = dlsym(RTLD_NEXT, name);
   for (size_t i = 0; i < FS_ARRAY_LEN(libraries) && found == NULL; i++) {
-    void *library = dlopen(libraries[i], RTLD_NOLOAD | RTLD_LAZY);
+    void *library = FS_REAL(dlopen)(libraries[i], RTLD_NOLOAD | RTLD_LAZY);
     if (library != NULL) found = dlsym(library, name);
     if (library != NULL) dlclose(library);
   }

@@ -39,11 +39,11 @@ FS_ALIAS(tmpfile64, tmpfile);
 /* For old binaries, which pass the device number by address. */
 FS_EXPORT int __xmknod(int ver, const char *path, mode_t mode, dev_t *dev);
 FS_EXPORT int __xmknod(int ver, const char *path, mode_t mode, dev_t *dev) {
-  return ver == 0 ? mknod(path, mode, *dev) : fs_ret_int(-EINVAL);
+  return ver == FS_MKNOD_VERSION ? mknod(path, mode, *dev) : fs_ret_int(-EINVAL);
 }
 FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_t *dev);
 FS_EXPORT int __xmknodat(int ver, int dirfd, const char *path, mode_t mode, dev_t *dev) {
-  return ver == 0 ? mknodat(dirfd, path, mode, *dev) : fs_ret_int(-EINVAL);
+  return ver == FS_MKNOD_VERSION ? mknodat(dirfd, path, mode, *dev) : fs_ret_int(-EINVAL);
 }
 
 /* libc closes the descriptor without the wrapper. */

@@ -11,13 +11,8 @@
 
 #include "preload/depend.h"
 #include "preload/preload.h"
+#include "util/machine.h"
 #include "util/util.h"
-
-#if defined(__x86_64__)
-#define FS_ELF_MACHINE EM_X86_64
-#else
-#define FS_ELF_MACHINE EM_AARCH64
-#endif
 
 enum { NEEDER_LOAD, NEEDER_DYNAMIC, NEEDER_STACK, NEEDER_SEGMENTS };
 

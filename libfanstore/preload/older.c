@@ -18,10 +18,10 @@ static int not_there_error(void) {
 }
 
 /* The functions behind stat and mknod before glibc 2.33. Other preloaded libraries wrap them too. */
-#if defined(__x86_64__)
-#define FS_STAT_VERSION 1
-#else
+#if defined(__aarch64__)
 #define FS_STAT_VERSION 0
+#else
+#define FS_STAT_VERSION 1
 #endif
 static int (*old_fxstat)(int, int, struct stat *);
 static int (*old_fxstatat)(int, int, const char *, struct stat *, int);
@@ -36,11 +36,11 @@ static int older_fstatat(int dirfd, const char *path, struct stat *st, int flags
                               : fs_ret_int(fs_sys_fstatat(dirfd, path, st, flags));
 }
 static int older_mknod(const char *path, mode_t mode, dev_t dev) {
-  return old_xmknod != NULL ? old_xmknod(0, path, mode, &dev)
+  return old_xmknod != NULL ? old_xmknod(FS_MKNOD_VERSION, path, mode, &dev)
                             : fs_ret_int(FS_SYS4(SYS_mknodat, AT_FDCWD, path, mode, dev));
 }
 static int older_mknodat(int dirfd, const char *path, mode_t mode, dev_t dev) {
-  return old_xmknodat != NULL ? old_xmknodat(0, dirfd, path, mode, &dev)
+  return old_xmknodat != NULL ? old_xmknodat(FS_MKNOD_VERSION, dirfd, path, mode, &dev)
                               : fs_ret_int(FS_SYS4(SYS_mknodat, dirfd, path, mode, dev));
 }
 static pid_t older__Fork(void) {

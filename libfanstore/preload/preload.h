@@ -52,6 +52,12 @@
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
 void closefrom(int low);
+/* The version that programs pass to __xmknod, glibc's mknod before 2.33. */
+#if defined(__powerpc64__)
+#define FS_MKNOD_VERSION 1
+#else
+#define FS_MKNOD_VERSION 0
+#endif
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif

@@ -30,6 +30,14 @@ int fs_vfork_failed(int err);
 int fs_vfork_failed(int err) {
   return fs_ret_int(err);
 }
+#if defined(__powerpc64__)
+/* Ends what fs_vfork_enter has begun, and returns r as libc would. The parent calls this. */
+long fs_vfork_left(long r);
+long fs_vfork_left(long r) {
+  fs_vfork_depth--;
+  return fs_ret(r);
+}
+#endif
 
 static pid_t forked(pid_t pid, const struct fs_fd_idle *idle, struct fs_fork_locks *locks) {
   fs_data_fork_end(pid == 0);

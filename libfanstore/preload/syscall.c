@@ -125,6 +125,14 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_execve, execve((const char *)a, (char *const *)b, (char *const *)c))                                           \
   X(SYS_execveat, execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e))
 
+#if defined(__powerpc64__) /* numbers of its own, and flags as the second argument */
+#undef SYS_select
+#define SYS_select SYS__newselect
+#define FS_SYS_RANGE SYS_sync_file_range2
+#define FS_SYSCALL_RANGE(X) X(FS_SYS_RANGE, sync_file_range((int)a, (off64_t)c, (off64_t)d, (unsigned)b))
+#else
+#define FS_SYSCALL_RANGE(X) X(SYS_sync_file_range, sync_file_range((int)a, (off64_t)b, (off64_t)c, (unsigned)d))
+#endif
 /* Less usual ways to read, and calls that only look at a descriptor. */
 #define FS_SYSCALLS_FD(X)                                                                                              \
   X(SYS_preadv2, preadv2((int)a, (const struct iovec *)b, (int)c, (off_t)d, (int)f))                                   \
@@ -134,7 +142,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_fsync, fsync((int)a))                                                                                          \
   X(SYS_fdatasync, fdatasync((int)a))                                                                                  \
   X(SYS_syncfs, syncfs((int)a))                                                                                        \
-  X(SYS_sync_file_range, sync_file_range((int)a, (off64_t)b, (off64_t)c, (unsigned)d))                                 \
+  FS_SYSCALL_RANGE(X)                                                                                                  \
   X(SYS_fadvise64, sys_fadvise((int)a, (off_t)b, (off_t)c, (int)d))                                                    \
   X(SYS_readahead, readahead((int)a, (off64_t)b, (size_t)c))                                                           \
   X(SYS_ftruncate, ftruncate((int)a, (off_t)b))                                                                        \
@@ -184,6 +192,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_unlinkat, unlinkat((int)a, (const char *)b, (int)c))                                                           \
   X(SYS_mkdirat, mkdirat((int)a, (const char *)b, (mode_t)c))                                                          \
   X(SYS_mknodat, mknodat((int)a, (const char *)b, (mode_t)c, (dev_t)d))                                                \
+  X(SYS_renameat, renameat((int)a, (const char *)b, (int)c, (const char *)d))                                          \
   X(SYS_renameat2, renameat2((int)a, (const char *)b, (int)c, (const char *)d, (unsigned)e))                           \
   X(SYS_linkat, linkat((int)a, (const char *)b, (int)c, (const char *)d, (int)e))                                      \
   X(SYS_symlinkat, symlinkat((const char *)a, (int)b, (const char *)c))                                                \
@@ -198,7 +207,7 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(FS_SYS_FILE_GETATTR, sys_newer(FS_SYS_FILE_GETATTR, a, b, c, d, e, f))                                             \
   X(FS_SYS_FILE_SETATTR, sys_newer(FS_SYS_FILE_SETATTR, a, b, c, d, e, f))
 
-#if defined(__x86_64__) /* calls that newer machines never had */
+#if defined(__x86_64__) || defined(__powerpc64__) /* calls that newer machines never had */
 #define FS_SYSCALLS_OLD(X)                                                                                             \
   X(SYS_open, fs_open_common(AT_FDCWD, (const char *)a, (int)b, (mode_t)c))                                            \
   X(SYS_stat, stat((const char *)a, (struct stat *)b))                                                                 \
@@ -220,7 +229,6 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_mkdir, mkdir((const char *)a, (mode_t)b))                                                                      \
   X(SYS_mknod, mknod((const char *)a, (mode_t)b, (dev_t)c))                                                            \
   X(SYS_rename, rename((const char *)a, (const char *)b))                                                              \
-  X(SYS_renameat, renameat((int)a, (const char *)b, (int)c, (const char *)d))                                          \
   X(SYS_link, link((const char *)a, (const char *)b))                                                                  \
   X(SYS_symlink, symlink((const char *)a, (const char *)b))
 #else

@@ -7,6 +7,9 @@
         .text
         .globl  syscall
         .type   syscall, %function
+#if defined(__powerpc64__)
+        .abiversion 2
+#endif
 #if defined(__x86_64__)
 syscall:
         cmpq    $512, %rdi
@@ -51,6 +54,34 @@ syscall:
         b.cs    2f
         ret
 2:      b       fs_syscall_failed
+#elif defined(__powerpc64__)
+syscall:
+0:      addis   2, 12, .TOC.-0b@ha
+        addi    2, 2, .TOC.-0b@l
+        .localentry syscall, .-syscall
+        cmpldi  3, 512
+        bge     1f
+        addis   10, 2, fs_syscall_mask@toc@ha
+        addi    10, 10, fs_syscall_mask@toc@l
+        srdi    11, 3, 6
+        sldi    11, 11, 3
+        ldx     10, 10, 11
+        clrldi  11, 3, 58
+        srd     10, 10, 11
+        andi.   10, 10, 1
+        beq     1f
+        b       fs_syscall
+1:      mr      0, 3
+        mr      3, 4
+        mr      4, 5
+        mr      5, 6
+        mr      6, 7
+        mr      7, 8
+        mr      8, 9
+        sc
+        bnslr+
+        neg     3, 3                    /* the kernel's errno is positive here */
+        b       fs_syscall_failed
 #endif
         .size   syscall, . - syscall
         .section .note.GNU-stack,"",%progbits

@@ -10,6 +10,9 @@
         .globl  __vfork
         .type   vfork, %function
         .type   __vfork, %function
+#if defined(__powerpc64__)
+        .abiversion 2
+#endif
 #if defined(__x86_64__)
 vfork:
 __vfork:
@@ -48,6 +51,30 @@ __vfork:
         b.cs    2f
 1:      ret
 2:      b       fs_vfork_failed
+#elif defined(__powerpc64__)
+/* The child's calls overwrite the caller's slots for registers. The link register survives the
+   system call, and the parent asks for the counter again. */
+vfork:
+__vfork:
+0:      addis   2, 12, .TOC.-0b@ha
+        addi    2, 2, .TOC.-0b@l
+        .localentry vfork, .-vfork
+        .localentry __vfork, .-__vfork
+        mflr    0
+        std     0, 16(1)
+        stdu    1, -32(1)
+        bl      fs_vfork_enter
+        addi    1, 1, 32
+        ld      0, 16(1)
+        mtlr    0
+        li      0, 189                  /* SYS_vfork */
+        sc
+        bso     1f
+        cmpdi   3, 0
+        beqlr
+        b       fs_vfork_left
+1:      neg     3, 3
+        b       fs_vfork_left
 #endif
         .size   vfork, . - vfork
         .section .note.GNU-stack,"",%progbits

@@ -8,6 +8,7 @@
 
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 
@@ -43,16 +44,17 @@ uint64_t fs_mem_available(int meminfo) {
 }
 
 bool fs_pages_resident(const void *bytes, size_t n) {
-  enum { PAGE = 4096, MOST = 1024 };
+  enum { MOST = 1024 };
   unsigned char page[MOST];
-  uintptr_t at = (uintptr_t)bytes & ~(uintptr_t)(PAGE - 1), end = (uintptr_t)bytes + n;
+  const size_t size = getauxval(AT_PAGESZ);
+  uintptr_t at = (uintptr_t)bytes & ~(uintptr_t)(size - 1), end = (uintptr_t)bytes + n;
   while (at < end) {
-    size_t pages = FS_MIN((end - at + PAGE - 1) / PAGE, (size_t)MOST);
-    if (FS_SYS3(SYS_mincore, at, pages * PAGE, page) != 0) return false;
+    size_t pages = FS_MIN((end - at + size - 1) / size, (size_t)MOST);
+    if (FS_SYS3(SYS_mincore, at, pages * size, page) != 0) return false;
     for (size_t i = 0; i < pages; i++) {
       if (!(page[i] & 1)) return false;
     }
-    at += pages * PAGE;
+    at += pages * size;
   }
   return true;
 }

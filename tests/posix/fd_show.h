@@ -78,6 +78,13 @@ static long raw(long n, long a, long b, long c) {
   long r;
   __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
   return r;
+#elif defined(__powerpc64__)
+  register long r0 __asm__("r0") = n, r3 __asm__("r3") = a, r4 __asm__("r4") = b, r5 __asm__("r5") = c;
+  __asm__ volatile("sc\n\tbns+ 1f\n\tneg %1, %1\n1:"
+                   : "+r"(r0), "+r"(r3), "+r"(r4), "+r"(r5)
+                   :
+                   : "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
+  return r3;
 #else
   register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
   __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");

@@ -48,7 +48,10 @@ done
 
 compare() { # PROGRAM
   (cd / && plain "$work/ds" "${at:-$mount}" env LD_LIBRARY_PATH="$mount/lib" "$work/$1" "$mount" </dev/null) >"$work/mounted"
-  cmp "$work/$1.native" "$work/mounted" || { diff "$work/$1.native" "$work/mounted"; fail "$1: answers differ"; }
+  # What the kernel, or an emulator of it, cannot do on the directory either is not compared.
+  awk 'FNR == NR { lacks[FNR] = / ENOSYS$/; next } !lacks[FNR]' "$work/$1.native" "$work/mounted" >"$work/got"
+  grep -v ' ENOSYS$' "$work/$1.native" >"$work/want"
+  cmp "$work/want" "$work/got" || { diff "$work/want" "$work/got"; fail "$1: answers differ"; }
 }
 
 for program in libc_calls libc_names; do

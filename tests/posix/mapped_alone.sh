@@ -11,7 +11,8 @@ ln -s real "$work/tmp" # the kernel shows a mapping's file by its resolved name
 "$python" "$py" make "$work/source"
 pack "$work/source" "$work/ds" --codec lz4 --partitions 2
 pack "$work/source" "$work/other" --codec lz4 --partitions 3
-pack "$work/source" "$work/raw" --codec raw --replicate '*'
+page=$("$python" -c 'import mmap; print(mmap.PAGESIZE)')
+pack "$work/source" "$work/raw" --codec raw --replicate '*' --align "$page"
 shared=$work/real/fanstore-copies-$(id -u)
 map() { plain "${dataset:-$work/ds}" "$mnt" env TMPDIR="$work/tmp" "$python" "$py" "$1" "$mnt" "$shared/*"; }
 nothing_left() { [ ! -e "$shared" ] || fail "$1 left $(ls -R "$shared")"; }

@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
+#include <termios.h> /* TCGETS needs it on ppc64le */
 
 #include "client/files/files.h"
 #include "tree_fixture.h"
+#include "util/machine.h"
 
 static struct fs_found at(const char *name) {
   fs_err err;
@@ -156,9 +158,9 @@ static void control(const struct fix *f) {
   struct flock write_lock = {.l_type = F_WRLCK}, read_lock = {.l_type = F_RDLCK};
   int n = 0;
   (void)f;
-  CHECK(fs_file_fcntl(s, F_GETFL, 0) == 0100000); /* O_LARGEFILE */
+  CHECK(fs_file_fcntl(s, F_GETFL, 0) == FS_O_LARGEFILE);
   CHECK(fs_file_fcntl(s, F_SETFL, O_NONBLOCK | O_WRONLY) == 0 &&
-        fs_file_fcntl(s, F_GETFL, 0) == (0100000 | O_NONBLOCK));
+        fs_file_fcntl(s, F_GETFL, 0) == (FS_O_LARGEFILE | O_NONBLOCK));
   CHECK(fs_file_fcntl(s, F_SETLK, (long)&write_lock) == -EBADF && fs_file_fcntl(s, F_SETLK, (long)&read_lock) == 0);
   CHECK(fs_file_fcntl(s, F_GETLK, (long)&write_lock) == 0 && write_lock.l_type == F_UNLCK);
   CHECK(fs_file_fcntl(s, 12345, 0) == -EINVAL && fs_file_fcntl(&fs_slot_closed, F_GETFL, 0) == -EBADF);

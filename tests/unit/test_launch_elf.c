@@ -46,7 +46,7 @@ static void test_whole(void **state) {
   bool libc = false, imported = false;
   assert_int_equal(fs_elf_attach(&e, g_file, g_size), 0);
   assert_true(e.deep && e.bits == 64 && e.dynamic && fs_elf_program(&e) && !fs_elf_static(&e));
-  assert_non_null(strstr(e.interp, "ld-linux"));
+  assert_string_equal(e.interp, FS_LINKER);
   for (const char *name; (name = fs_elf_needed(&e, &cursor)) != NULL;) libc |= strcmp(name, "libc.so.6") == 0;
   for (uint64_t i = 0; i < e.symbols; i++) {
     const char *name = fs_elf_import(&e, i);
@@ -121,15 +121,22 @@ static void scan(const uint8_t *code, size_t n, struct fs_code *out) {
   free(g);
 }
 
-#if defined(__x86_64__)
 #define CODE(name, ...)                                                                                                \
   {                                                                                                                    \
     name, sizeof((uint8_t[]){__VA_ARGS__}), {                                                                          \
       __VA_ARGS__                                                                                                      \
     }                                                                                                                  \
   }
+#if defined(__x86_64__)
 #define OPENAT 0xb8, 1, 1, 0, 0 /* mov eax, 257 */
 #define SYSCALL 0x0f, 0x05
+#elif defined(__aarch64__)
+#define OPENAT 0x08, 0x07, 0x80, 0x52 /* mov w8, 56 */
+#define SYSCALL 0x01, 0, 0, 0xd4      /* svc 0 */
+#else
+#define OPENAT 0x1e, 0x01, 0, 0x38 /* li r0, 286 */
+#define SYSCALL 0x02, 0, 0, 0x44   /* sc */
+#endif
 
 static void test_syscalls(void **state) {
   (void)state;
@@ -138,28 +145,36 @@ static void test_syscalls(void **state) {
     size_t n;
     uint8_t bytes[24];
   } cases[] = {
-      CODE("openat", OPENAT, SYSCALL),
-      CODE("openat", 0x48, 0xc7, 0xc0, 1, 1, 0, 0, SYSCALL),                        /* mov rax, 257 */
-      CODE("openat", 0x48, 0xb8, 1, 1, 0, 0, 0, 0, 0, 0, SYSCALL),                  /* movabs rax, 257 */
-      CODE("read", 0x31, 0xc0, SYSCALL),                                            /* xor eax, eax */
-      CODE("stat", 0x6a, 4, 0x58, SYSCALL),                                         /* push 4; pop rax */
-      CODE("openat", OPENAT, 0x48, 0x89, 0xc7, SYSCALL),                            /* mov rdi, rax */
-      CODE("openat", OPENAT, 0x48, 0x83, 0xf8, 1, SYSCALL),                         /* cmp rax, 1 */
-      CODE("openat", OPENAT, 0x74, 2, SYSCALL),                                     /* je */
-      CODE("openat", OPENAT, 0xc5, 0xf8, 0x77, SYSCALL),                            /* vzeroupper */
-      CODE("openat", OPENAT, 0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x07, SYSCALL),          /* vmovdqu64 zmm0, [rdi] */
-      CODE("openat", OPENAT, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, SYSCALL), /* nopw */
-      CODE("openat", OPENAT, 0xc7, 0x84, 0x24, 1, 2, 3, 4, 5, 6, 7, 8, SYSCALL),    /* mov dword [rsp + x], y */
-      CODE(NULL, SYSCALL),                                                          /* nothing before it */
-      CODE(NULL, 0x41, OPENAT, SYSCALL),                                            /* mov r8d, 257 */
-      CODE(NULL, OPENAT, 0x0f, 0x94, 0xc0, SYSCALL),                                /* sete al */
-      CODE(NULL, OPENAT, 0x48, 0x93, SYSCALL),                                      /* xchg rax, rbx */
-      CODE(NULL, OPENAT, 0xf7, 0xf1, SYSCALL),                                      /* div ecx */
-      CODE(NULL, OPENAT, 0x8a, 0x07, SYSCALL),                                      /* mov al, [rdi] */
-      CODE(NULL, OPENAT, 0xe8, 0, 0, 0, 0, SYSCALL),                                /* call */
-      CODE(NULL, OPENAT, 0xc3, SYSCALL),                                            /* ret */
-      CODE(NULL, OPENAT, 0xeb, 0, SYSCALL),                                         /* jmp */
-      CODE(NULL, OPENAT, 0x06, SYSCALL),                                            /* no instruction */
+    CODE("openat", OPENAT, SYSCALL),
+    CODE(NULL, SYSCALL), /* nothing before it */
+#if defined(__aarch64__)
+    CODE("openat", 0x08, 0x07, 0x80, 0xd2, SYSCALL), /* mov x8, 56 */
+    CODE(NULL, 0x09, 0x07, 0x80, 0x52, SYSCALL),     /* mov w9, 56 */
+#elif defined(__powerpc64__)
+    CODE("openat", OPENAT, 0x78, 0x1b, 0x64, 0x7c, SYSCALL), /* mr r4, r3 */
+    CODE(NULL, 0x1e, 0x01, 0x60, 0x38, SYSCALL),             /* li r3, 286 */
+#else
+    CODE("openat", 0x48, 0xc7, 0xc0, 1, 1, 0, 0, SYSCALL),                        /* mov rax, 257 */
+    CODE("openat", 0x48, 0xb8, 1, 1, 0, 0, 0, 0, 0, 0, SYSCALL),                  /* movabs rax, 257 */
+    CODE("read", 0x31, 0xc0, SYSCALL),                                            /* xor eax, eax */
+    CODE("stat", 0x6a, 4, 0x58, SYSCALL),                                         /* push 4; pop rax */
+    CODE("openat", OPENAT, 0x48, 0x89, 0xc7, SYSCALL),                            /* mov rdi, rax */
+    CODE("openat", OPENAT, 0x48, 0x83, 0xf8, 1, SYSCALL),                         /* cmp rax, 1 */
+    CODE("openat", OPENAT, 0x74, 2, SYSCALL),                                     /* je */
+    CODE("openat", OPENAT, 0xc5, 0xf8, 0x77, SYSCALL),                            /* vzeroupper */
+    CODE("openat", OPENAT, 0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x07, SYSCALL),          /* vmovdqu64 zmm0, [rdi] */
+    CODE("openat", OPENAT, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, SYSCALL), /* nopw */
+    CODE("openat", OPENAT, 0xc7, 0x84, 0x24, 1, 2, 3, 4, 5, 6, 7, 8, SYSCALL),    /* mov dword [rsp + x], y */
+    CODE(NULL, 0x41, OPENAT, SYSCALL),                                            /* mov r8d, 257 */
+    CODE(NULL, OPENAT, 0x0f, 0x94, 0xc0, SYSCALL),                                /* sete al */
+    CODE(NULL, OPENAT, 0x48, 0x93, SYSCALL),                                      /* xchg rax, rbx */
+    CODE(NULL, OPENAT, 0xf7, 0xf1, SYSCALL),                                      /* div ecx */
+    CODE(NULL, OPENAT, 0x8a, 0x07, SYSCALL),                                      /* mov al, [rdi] */
+    CODE(NULL, OPENAT, 0xe8, 0, 0, 0, 0, SYSCALL),                                /* call */
+    CODE(NULL, OPENAT, 0xc3, SYSCALL),                                            /* ret */
+    CODE(NULL, OPENAT, 0xeb, 0, SYSCALL),                                         /* jmp */
+    CODE(NULL, OPENAT, 0x06, SYSCALL),                                            /* no instruction */
+#endif
   };
   for (size_t i = 0; i < FS_ARRAY_LEN(cases); i++) {
     enum fs_code_kind kind;
@@ -173,15 +188,12 @@ static void test_syscalls(void **state) {
     for (size_t n = 0; n < cases[i].n; n++) scan(cases[i].bytes, n, &c);
   }
 }
-#endif
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_whole),
-    cmocka_unit_test(test_damaged),
-#if defined(__x86_64__)
-    cmocka_unit_test(test_syscalls),
-#endif
+      cmocka_unit_test(test_whole),
+      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_syscalls),
   };
   return cmocka_run_group_tests_name("elf", tests, load, unload);
 }

@@ -23,7 +23,7 @@ static void real_functions_are_the_default_versions(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   skip(); /* a sanitizer's own functions come between */
 #endif
-  void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  void *libc = FS_REAL(dlopen)("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   int wrong = 0, known = 0;
   fs_real_resolve();
   const struct expected all[] = {

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "util/machine.h"
+
 #define CHECK(x) assert_true(x)
 
 static char *const with[] = {(char *)"LD_PRELOAD=/x/libfanstore.so", (char *)"FANSTORE_DATASET=/ds", NULL};
@@ -32,11 +34,7 @@ static struct program ordinary(const char *interp) {
       .e = {.e_type = ET_DYN, .e_phoff = sizeof(Elf64_Ehdr), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2}};
   memcpy(p.e.e_ident, ELFMAG, SELFMAG);
   p.e.e_ident[EI_CLASS] = ELFCLASS64;
-#if defined(__x86_64__)
-  p.e.e_machine = EM_X86_64;
-#else
-  p.e.e_machine = EM_AARCH64;
-#endif
+  p.e.e_machine = FS_ELF_MACHINE;
   p.p[0].p_type = PT_LOAD;
   p.p[1] =
       (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = offsetof(struct program, interp), .p_filesz = strlen(interp) + 1};
@@ -58,7 +56,7 @@ static bool loads(const struct program *p, size_t n) {
 
 static void test_headers(void **state) {
   (void)state;
-  struct program p = ordinary("/lib64/ld-linux-x86-64.so.2"), q = p;
+  struct program p = ordinary(FS_LINKER), q = p;
   CHECK(loads(&p, sizeof(p)));
   p = ordinary("/lib/ld-musl-x86_64.so.1");
   CHECK(!loads(&p, sizeof(p)));
@@ -76,7 +74,7 @@ static void test_headers(void **state) {
 /* Nothing beyond the file is looked at; what cannot be told is taken for ordinary. */
 static void test_lies(void **state) {
   (void)state;
-  struct program p = ordinary("/lib64/ld-linux-x86-64.so.2");
+  struct program p = ordinary(FS_LINKER);
   for (size_t n = 0; n < sizeof(p); n += 7) loads(&p, n);
   uint64_t odd[] = {0, 1, sizeof(p) - 1, sizeof(p), 4096, INT64_MAX, UINT64_MAX - 55, UINT64_MAX};
   for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
@@ -122,7 +120,7 @@ static void test_environment(void **state) {
   CHECK(!fs_program_loads_us(AT_FDCWD, "/bin/sh", none) && !fs_program_loads_us(AT_FDCWD, "/bin/sh", empty));
   CHECK(!fs_program_loads_us(AT_FDCWD, "/bin/sh", no_preload) && !fs_program_loads_us(AT_FDCWD, "/bin/sh", no_data));
   CHECK(fs_program_loads_us(AT_FDCWD, "/bin/sh", with));
-  struct program p = ordinary("/lib64/ld-linux-x86-64.so.2");
+  struct program p = ordinary(FS_LINKER);
   const char *path = file("set", &p, sizeof(p));
   bool root = getuid() == 0;
   CHECK(chmod(path, 04755) == 0 && fs_program_loads_us(AT_FDCWD, path, with)); /* one's own */

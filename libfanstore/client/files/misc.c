@@ -85,6 +85,9 @@ fs_err fs_file_advise(struct fs_slot *s, int64_t off, int64_t len, int advice) {
   return 0;
 }
 
+#ifndef MAP_32BIT
+#define MAP_32BIT 0 /* x86 only */
+#endif
 /* Flags that only say where the mapping goes. They apply to the reservation, and the file goes on
    top of it. */
 #define FS_PLACE_FLAGS (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)

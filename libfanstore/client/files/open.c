@@ -10,11 +10,11 @@
 #include "client/names/overlay.h"
 #include "client/outputs/outputs.h"
 #include "client/path/vdir.h"
+#include "util/machine.h"
 #include "util/util.h"
 
 /* Flags that belong to the call, not to the open file. */
 #define FS_OPEN_ONLY (O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC)
-#define FS_O_LARGEFILE 0100000 /* the kernel's value, which glibc hides on 64-bit machines */
 
 /* Refuses flags that contradict each other, before the path is looked at. */
 fs_err fs_file_check_flags(int flags) {

@@ -46,5 +46,5 @@ void fs_output_dataset_times(uint32_t mount, uint32_t entry, struct stat *st) {
   struct timespec t = {.tv_sec = (time_t)(told.changed / 1000000000u), .tv_nsec = (long)(told.changed % 1000000000u)};
   if (earlier(st->st_mtim, t)) st->st_mtim = t;
   if (earlier(st->st_ctim, t)) st->st_ctim = t;
-  st->st_nlink += told.subdirs;
+  st->st_nlink += (nlink_t)told.subdirs;
 }

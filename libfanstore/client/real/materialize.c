@@ -296,9 +296,9 @@ static bool fs_map_direct(const struct fs_making *m, uint64_t off, uint64_t len,
   const struct fs_index *ix = &m->ds->ix;
   const uint32_t need = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED;
   uint64_t page = getauxval(AT_PAGESZ), end = fs_round_up(m->size, page);
-  if ((FS_NAME_FLAGS(ix->entries[m->entry].name) & need) != need || page > FS_ALIGN) return false;
-  if (off > end || len > end - off) return false;
-  return fs_index_block(ix, m->entry, 0, b) == 0 &&
+  if ((FS_NAME_FLAGS(ix->entries[m->entry].name) & need) != need || page > ix->hdr->align) return false;
+  if (off > end || len > end - off || fs_index_block(ix, m->entry, 0, b) < 0) return false;
+  return b->offset % page == 0 && end <= ix->parts[b->partition].size - b->offset &&
          (fs_is_local(m->ds, b->partition) || fs_map_shared(m, off, len, exec));
 }
 

@@ -12,18 +12,13 @@
 #include <sys/auxv.h>
 
 #include "ipc/node.h"
+#include "util/machine.h"
 #include "util/sys.h"
 
 #define FS_LIBRARY_NAME "libfanstore"
 #define FS_HEAD 2048
 #define FS_SCRIPTS 5 /* a script's interpreter may be a script; this is the kernel's limit */
 #define FS_INTERP_MAX 256
-
-#if defined(__x86_64__)
-#define FS_ELF_MACHINE EM_X86_64
-#else
-#define FS_ELF_MACHINE EM_AARCH64
-#endif
 
 const char *fs_program_value(char *const envp[], const char *name) {
   size_t len = strlen(name);
@@ -55,7 +50,7 @@ static const char *base_name(const char *path) {
 }
 
 static bool is_a_linker(const char *path) {
-  return strncmp(base_name(path), "ld-linux", 8) == 0;
+  return strncmp(base_name(path), "ld-linux", 8) == 0 || strcmp(base_name(path), "ld64.so.2") == 0; /* ppc64le */
 }
 
 /* Returns the dynamic linker that this process was started with, or NULL if it is not known. */
