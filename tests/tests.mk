@@ -67,7 +67,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-deploy check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-processors check-deploy check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
@@ -141,6 +141,10 @@ check-systems: ## Debian 11 and 13 in roots that are kept: builds, and programs 
 	@tests/setup/packages.sh build check systems
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,systems)
+
+check-processors: ## builds for aarch64 and ppc64le, and tests of them under qemu; SHORT=1: a few
+	@tests/setup/packages.sh build check processors
+	@tests/processors/run.sh $(if $(SHORT),short)
 
 check-deploy: ## the Debian package, modules, recipes for Spack and Ansible, Slurm's prolog and epilog (as root)
 	@tests/setup/packages.sh build check systems deploy

@@ -9,14 +9,15 @@ lib=$build/lib/libfanstore.so
 need nm
 need objdump
 
-libc=$(ldd "$lib" | awk '$1 == "libc.so.6" { print $3 }')
+# FS_LIBC: libc of the processor that the library is for, if this machine's is another
+libc=${FS_LIBC:-$(ldd "$lib" | awk '$1 == "libc.so.6" { print $3 }')}
 exported() { nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 while read -r name; do complain "exports $name, which libc does not"; done < <(
   comm -23 <(exported "$lib") <(exported "$libc") | grep -vxE "$not_libc")
 
 while read -r name; do
   case $name in
-    libc.so.6 | libdl.so.2 | ld-linux*) ;;
+    libc.so.6 | libdl.so.2 | ld-linux* | ld64.so.2) ;;
     *) complain "needs $name" ;;
   esac
 done < <(readelf -d "$lib" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
@@ -37,6 +38,6 @@ readelf -lW "$lib" | grep -q 'GNU_STACK.*RWE' && complain "has an executable sta
 for tool in fs-prepare fs-launch; do
   [ -f "$build/bin/$tool" ] || continue
   while read -r name; do complain "$tool needs $name"; done < <(
-    readelf -d "$build/bin/$tool" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*)\.so')
+    readelf -d "$build/bin/$tool" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|ld-linux.*|ld64)\.so')
 done
 verdict

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems|deploy}...
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems|processors|deploy}...
 # Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
 # installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
 # all is there. FS_NO_INSTALL=1: only say what is missing.
@@ -101,6 +101,10 @@ afl   afl++           cmd:afl-fuzz
 systems debootstrap   cmd:debootstrap
 systems binutils      cmd:objdump
 systems git           cmd:git
+processors qemu-user-static cmd:qemu-aarch64-static
+processors gcc-aarch64-linux-gnu cmd:aarch64-linux-gnu-gcc
+processors gcc-powerpc64le-linux-gnu cmd:powerpc64le-linux-gnu-gcc
+processors debian-archive-keyring cmd:dpkg-deb
 deploy debhelper      cmd:dh
 deploy lintian        cmd:lintian
 deploy ansible-core   cmd:ansible-playbook'
@@ -146,9 +150,9 @@ missing() { # PURPOSE...
   done <<<"$table" | sort -u
 }
 
-[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems|deploy ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems|processors|deploy ..." >&2; exit 2; }
 for purpose in "$@"; do
-  case $purpose in build | check | demo | bench | clients | ci | afl | systems | deploy) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+  case $purpose in build | check | demo | bench | clients | ci | afl | systems | processors | deploy) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
 done
 
 need=$(missing "$@")

@@ -12,20 +12,14 @@ shift
 cache=${FS_SYSTEMS_CACHE:-${HOME:-/root}/.cache/fanstore-systems}
 top=$cache/$suite
 
-mirror() {
-  local found
-  found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-    grep -oE '(^URIs: |^deb .*)https?://[^ ]*/debian/?( |$)' | grep -oE 'https?://[^ ]*' |
-    head -n 1 || true)
-  echo "${FS_SYSTEMS_MIRROR:-${found:-http://deb.debian.org/debian}}"
-}
+mirror=$("${0%/*}/mirror.sh")
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 quietly() {
   "$@" </dev/null >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     if grep -qE "Failed getting release|Couldn't download|Could not resolve|Failed to fetch|Could not connect" "$log"; then
-      echo "$suite cannot be had from $(mirror)" >&2
+      echo "$suite cannot be had from $mirror" >&2
       exit 77
     fi
     echo "failed: $*" >&2
@@ -47,7 +41,7 @@ flock 9 # two tests want the same root
 if [ ! -e "$top/made" ]; then
   # A root that was not finished is made anew.
   rm -rf --one-file-system "$top"
-  quietly debootstrap --variant=minbase --include=python3,git "$suite" "$top" "$(mirror)"
+  quietly debootstrap --variant=minbase --include=python3,git "$suite" "$top" "$mirror"
   touch "$top/made"
 fi
 lacking=()
