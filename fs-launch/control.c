@@ -106,7 +106,8 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   }
   if (fs_control_get_u64(&c, "rank", &rank) < 0 || rank >= l->nodes) return;
   struct fs_launch_node *node = &l->node[rank];
-  if (strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
+  bool figures = strcmp(c.verb, "sample") == 0 || strcmp(c.verb, "latency") == 0;
+  if (!figures && strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
   if (strcmp(c.verb, "begun") == 0 || strcmp(c.verb, "hello") == 0) on_hello(node, &c);
   if (strcmp(c.verb, "begun") == 0) check_version(l, rank, &c);
   if (strcmp(c.verb, "have") == 0) on_have(l, rank, &c);

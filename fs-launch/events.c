@@ -163,6 +163,7 @@ void fs_events_file(struct fs_launch *l, const char *path) {
 void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
   struct pollfd p[3] = {
       {.fd = l->signal_fd, .events = POLLIN}, {.fd = l->out.fd, .events = POLLIN}, {.fd = l->err.fd, .events = POLLIN}};
+  fs_live_step(l);
   uint64_t now = fs_now_ns();
   uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
   if (poll(p, 3, (int)FS_MIN(ms, 1000u)) <= 0) return;

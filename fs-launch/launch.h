@@ -41,7 +41,8 @@ struct fs_launch_options {
   unsigned datasets;
   const char *local_dir, *hosts, *hostfile, *report, *to, *stage_out, *stage_in, *verify, *local_io, *cache_disk, *log,
       *network;
-  uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms; /* 0: not given */
+  uint64_t emulate, np, replicas, cache, output_limit, output_replicas, start_timeout, deadline_ms,
+      stats; /* 0: not given */
   const char *node_local[FS_NODE_LOCALS];
   unsigned node_locals;
   bool node_local_given; /* else the default patterns apply */
@@ -146,6 +147,16 @@ struct fs_launch_env {
   const char *value[FS_WORDS]; /* empty: not set */
 };
 
+/* live.c's: sums over all nodes, and when it did what. */
+struct fs_live_totals {
+  uint64_t files, bytes[FS_PLACE_COUNT], wait_ms, outputs, written, processes;
+};
+struct fs_live {
+  uint64_t since_ns, next_ns; /* the job's start; when the file is due */
+  uint64_t stats_ns;          /* when the last line of --stats was said, 0: none yet */
+  struct fs_live_totals last; /* then */
+};
+
 struct fs_launch {
   struct fs_launch_options opt;
   struct fs_launch_dataset *dataset; /* opt.datasets of them */
@@ -205,6 +216,7 @@ struct fs_launch {
   unsigned noises, noise_block;     /* of so many; lines of dashes so far */
   char *warning[FS_LAUNCH_WARNINGS];
   unsigned warnings;
+  struct fs_live live;
 };
 
 /* say.c. Returns true if progress should be shown now: ten times a second on a terminal, else once a
@@ -495,6 +507,9 @@ void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve from now on *
 bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);
 int fs_rsh(int argc, char **argv);
 int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other host */
+
+/* live.c. Replaces the run directory's file `live`, and says a line of --stats, if it is time. */
+void fs_live_step(struct fs_launch *l);
 
 /* summary.c, report.c */
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);

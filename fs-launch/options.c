@@ -22,6 +22,7 @@ enum {
   O_ENV_AS_IS,
   O_NO_IO_URING,
   O_REPORT,
+  O_STATS,
   O_PURGE,
   O_KEEP,
   O_DISCARD,
@@ -85,6 +86,7 @@ static const struct fs_opt launch_opts[] = {
      O_ENV_AS_IS},
     {"no-io-uring", 0, NULL, "refuse io_uring to COMMAND's programs, so that they use plain calls", O_NO_IO_URING},
     {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
+    {"stats", 0, "S", "each S seconds, a line with what was read since the last one", O_STATS},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
      O_KEEP},
@@ -291,6 +293,8 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return set_text("report", value, "a file, or -", &o->report);
   case O_LOG:
     return set_text("log", value, "a file", &o->log);
+  case O_STATS:
+    return number("stats", value, 1, 86400, &o->stats);
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
     return bad_value("output-replicas", value, "0 or 1");

@@ -115,7 +115,7 @@ static void each_total(const struct fs_launch *l, FILE *out, bool json) {
   for (uint32_t i = 0; i < l->nodes; i++)
     for (unsigned k = 0; k < l->node[i].stats.n; k++) {
       const char *key = l->node[i].stats.at[k].key;
-      if (!first_with(l, i, key)) continue;
+      if (fs_sample_is_gauge(key) || !first_with(l, i, key)) continue;
       fprintf(out, json ? "%s\"%s\": %llu" : "%stotal.%s %llu\n", before, key, (unsigned long long)fs_stat_sum(l, key));
       if (json) before = ", ";
     }

@@ -22,13 +22,19 @@ const char *fs_sample_key_name(enum fs_sample_key key) {
   return (unsigned)key < FS_SAMPLE_KEYS ? key_names[key] : "?";
 }
 
+bool fs_sample_is_gauge(const char *key) {
+  for (unsigned k = FS_SAMPLE_CACHE_USED; k < FS_SAMPLE_KEYS; k++)
+    if (strcmp(key_names[k], key) == 0) return true;
+  return false;
+}
+
 void fs_sample_values(struct fs_sample_values *v, const struct fs_control *c) {
   v->n = 0;
   for (unsigned i = 0; i < c->pairs && v->n < FS_LAUNCH_STATS; i++) {
     uint64_t value;
     const char *key = c->pair[i].key;
     size_t n = strlen(key);
-    if (strcmp(key, "rank") == 0 || n == 0 || n >= sizeof(v->at[0].key)) continue;
+    if (strcmp(key, "rank") == 0 || strcmp(key, "ms") == 0 || n == 0 || n >= sizeof(v->at[0].key)) continue;
     if (strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789_") != n) continue;
     if (fs_parse_u64(c->pair[i].value, 0, UINT64_MAX, &value) < 0) continue;
     memcpy(v->at[v->n].key, key, n + 1);

@@ -73,7 +73,7 @@ struct fs_sample_history {
   struct fs_latency *latency[FS_LATENCY_KINDS]; /* NULL: nothing was reported */
 };
 
-/* Takes the numbers of a line, but `rank`. Keys that are no words of ours are left out. */
+/* Takes the numbers of a line, but `rank` and `ms`. Keys that are no words of ours are left out. */
 void fs_sample_values(struct fs_sample_values *v, const struct fs_control *c);
 /* Returns the value of the key, or 0. */
 uint64_t fs_sample_get(const struct fs_sample_values *v, const char *key);
@@ -90,5 +90,7 @@ uint64_t fs_sample_step(const struct fs_sample_history *h, unsigned i, enum fs_s
 /* NULL: no such call was reported. */
 const struct fs_latency *fs_sample_latency(const struct fs_sample_history *h, unsigned op, unsigned place);
 const char *fs_sample_key_name(enum fs_sample_key key);
+/* Returns whether the key is a state and no sum, so that the nodes' values are not added up. */
+bool fs_sample_is_gauge(const char *key);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "cache/cache.h"
 #include "client/data.h"
+#include "client/timing.h"
 #include "ipc/node.h"
 #include "ipc/record_table.h"
 #include "util/sys.h"

@@ -120,7 +120,9 @@ struct fs_clients {
   _Atomic uint32_t attached;                        /* clients attached since the start */
   /* the guard's: number of the next client, for the ids of its output files */
   uint32_t serial;
-  uint64_t dead[FS_C_COUNT]; /* counters of removed clients */
+  uint64_t dead[FS_C_COUNT]; /* counters of removed clients, and their histograms: */
+  uint64_t dead_latency[FS_LATENCY_KINDS][FS_LATENCY_BUCKETS];
+  uint32_t dead_kinds; /* bit FS_LATENCY_KIND: that one is not empty */
 };
 
 /* ---- warm.c ---- */
@@ -187,6 +189,7 @@ struct fs_daemon_counters {
   uint64_t dropped;
   uint64_t replicated, replicated_bytes; /* sent to the partner: files, bytes */
   uint64_t disk_bytes, disk_kept_bytes;  /* read from the cache on disk; written to it */
+  uint64_t outputs, output_written;      /* published by this node as their home: files, bytes that they grew by */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
 };
 
@@ -208,6 +211,7 @@ struct fs_stageout;
 struct fs_inside;
 struct fs_stagein;
 struct fs_replicas;
+struct fs_sampler;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -255,6 +259,7 @@ struct fs_daemon {
   bool outputs_left;
   struct fs_inside *inside;     /* for keep.c, to keep files of several writers */
   struct fs_replicas *replicas; /* NULL: the job has none */
+  struct fs_sampler *sampler;   /* what fs-launch was told last */
   struct fs_daemon_counters count;
   uint64_t now; /* start of this round of the loop */
   _Atomic int listener;
@@ -275,6 +280,8 @@ struct fs_daemon {
 /* ---- say.c: lines for the launcher, one write each; any thread ---- */
 void fs_say_text(const struct fs_daemon *d, const char *verb, const char *format, ...) FS_PRINTF(3, 4);
 void fs_say_line(struct fs_control_line *l);
+/* Returns whether a line to mpirun would not wait. False if mpirun has gone. */
+bool fs_say_room(void);
 /* Says that this process is there, before MPI is initialised. */
 void fs_say_begun(const char *network); /* before there is an MPI */
 void fs_say_failed(const char *why);    /* likewise */
@@ -336,6 +343,10 @@ void fs_clients_bury(struct fs_daemon *d);
 void fs_clients_pins(void *ctx, void (*visit)(void *arg, uint32_t line), void *arg);
 /* Sums the counters of all clients, those that are gone included. */
 void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]);
+/* Adds up a histogram (FS_LATENCY_KIND) in the same way. Returns false if it is empty. */
+bool fs_clients_latency(const struct fs_daemon *d, unsigned kind, struct fs_latency *h);
+/* Returns how many programs are clients now. */
+uint32_t fs_clients_now(const struct fs_daemon *d);
 void fs_clients_release_all(struct fs_daemon *d); /* Answers all, at the end of the daemon. */
 /* Answers a client's request with a line of the cache or an error. */
 void fs_waiter_answer(struct fs_waiter *w, fs_err err, uint32_t line, bool hit);
@@ -361,6 +372,8 @@ fs_err fs_fetcher_new(struct fs_daemon *d);
 void fs_fetch_request(struct fs_daemon *d, struct fs_waiter *w);
 void fs_fetch_timers(struct fs_daemon *d);
 bool fs_fetch_busy(const struct fs_daemon *d);
+/* Returns how many requests to other nodes are under way. */
+uint32_t fs_fetch_flying(const struct fs_daemon *d);
 
 /* ---- prefetch.c: blocks that clients want ahead ---- */
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */

@@ -23,6 +23,7 @@
 #include "daemon/outputs/service.h"
 #include "daemon/outputs/written.h"
 #include "daemon/replicas/replicas.h"
+#include "daemon/sample/sample.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/inplace.h"
 #include "daemon/stageout/stageout.h"
@@ -146,12 +147,14 @@ static fs_err offline_start(struct fs_daemon *d) {
  *   before all modules have started: listen is last;
  * - written comes before open files and lock holders: if a client dies, the home hears that nobody
  *   writes its files before the ends of its opens and locks;
- * - staging leaves first, so that no more is copied;
+ * - sample leaves first: what it tells is before the daemon's end, which may take long;
+ * - staging leaves next, so that no more is copied;
  * - environment obeys `finish` before the module finish, which takes the line;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
 static const struct fs_module table[] = {
+    {.name = "sample", .start = fs_sampler_new, .timers = fs_sampler_timers, .leave = fs_sampler_leave},
     {.name = "staging", .leave = fs_staging_leave},
     {.name = "cache", .start = cache_start},
     {.name = "pool", .start = pool_start, .work = pool_work},

@@ -21,17 +21,23 @@
  *   lost rank=K dataset=D part=P        could not be staged there: the launcher must not rely on it
  *   warn rank=K text=...                a warning for the user
  *   fail rank=K text=...                this daemon cannot start; the job is over
- *   stats rank=K key=value ...          counters; last before bye. Keys that are sums over this
+ *   sample rank=K ms=T key=value ...    each second while the node serves, if a key but the last two
+ *                                       has changed: the keys of `stats`. ms: since 1970
+ *   latency rank=K op=OP place=P        after `sample` and `stats`, if it has changed: a histogram of
+ *     counts=B:N,... [more=1]           calls since the start (ipc/latency.h); more=1: the next line
+ *                                       has the rest of the buckets
+ *   stats rank=K ms=T key=value ...     counters; last before bye. Keys that are sums over this
  *                                       node's clients: opens stats
  *                                       files_{local,cache,remote,shared} bytes_{the same four}
  *                                       blocks_{the same four} fallbacks errors materialized
  *                                       bytes_direct (datasets), output_opens output_bytes (outputs
- *                                       of other nodes). The daemon's own keys (see
+ *                                       of other nodes) wait_ms. The daemon's own keys (see
  *                                       docs/internals/messages.md): served served_bytes fetched
  *                                       fetched_bytes prefetched disk_bytes disk_kept_bytes
  *                                       checksum_errors timeouts dropped
  *                                       refused evictions staged_bytes reused_bytes clients
- *                                       replicated replicated_bytes
+ *                                       replicated replicated_bytes outputs output_written
+ *                                       cache_used cache_size queue processes cpu_ms host_busy
  *   stagein rank=K files=N bytes=BYTES  after stagein: names made so far. With end=1 also the names
  *     [dataset=N dataset_name=PATH]     left out, each with an example: dataset: the dataset has
  *     [odd=N odd_name=PATH              the name; odd: another reason
@@ -95,6 +101,8 @@
 #define FS_SIGNAL_STOP (SIGRTMAX - 11)
 
 #define FS_CONTROL_LINE 4096u
+/* For tests: milliseconds between two samples of a daemon, and between two of fs-launch's live files. */
+#define FS_ENV_TEST_SAMPLE "FANSTORE_TEST_SAMPLE_MS"
 
 struct fs_control {
   char line[FS_CONTROL_LINE]; /* cut into words in place */

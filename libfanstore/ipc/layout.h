@@ -20,11 +20,12 @@
 #include <limits.h>
 
 #include "ipc/call.h"
+#include "ipc/latency.h"
 #include "ipc/written.h"
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 18u
+#define FS_IPC_VERSION 19u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -69,6 +70,7 @@ enum fs_counter {
   FS_C_DIRECT,                                   /* of the local bytes: read past the page cache */
   FS_C_OUT_OPENS,                                /* opens of outputs of other nodes, or of several writers */
   FS_C_OUT_BYTES,                                /* given to the caller of what other nodes have of outputs */
+  FS_C_WAIT_NS,                                  /* in reads; those that do not wait are sampled (client/timing.h) */
   FS_C_COUNT
 };
 enum fs_node_counter {
@@ -201,7 +203,12 @@ struct fs_channel {
   struct fs_call_slot call_slot[FS_CHANNEL_CALLS];
   alignas(64) _Atomic uint64_t written_claimed; /* a bit for each of `written` that a file has */
   struct fs_written written[FS_WRITTEN_FILES];  /* pages that are not used cost nothing */
+  /* How long calls took (client/timing.h). The daemon reads the histograms whose bit is set, for pages that it reads
+     are not free any more. */
+  alignas(64) _Atomic uint32_t latency_kinds; /* bit FS_LATENCY_KIND */
+  _Atomic uint64_t latency[FS_LATENCY_KINDS][FS_LATENCY_BUCKETS];
 };
+static_assert(FS_LATENCY_KINDS <= 32, "latency_kinds has a bit for each");
 static_assert(FS_WRITTEN_FILES <= 64, "written_claimed has a bit for each");
 
 #endif

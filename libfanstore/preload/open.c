@@ -130,8 +130,13 @@ static inline int open_result(int fd, int dirfd, const char *path, int flags, mo
 
 static __attribute__((noinline)) int open_slow(int dirfd, const char *path, int flags, mode_t mode, enum fs_side side) {
   struct fs_found f;
+  fs_timing_begin();
   int route = side == FS_SIDE_ABOVE ? FS_OUTSIDE : fs_path_route_slow(dirfd, path, open_walk(path, flags), &f);
-  if (route != FS_OUTSIDE) return open_routed(route, &f, dirfd, path, flags, mode);
+  if (route != FS_OUTSIDE) {
+    int fd = open_routed(route, &f, dirfd, path, flags, mode);
+    fs_timing_end_found(FS_LATENCY_OPEN, route, &f);
+    return fd;
+  }
   return open_result(real_openat(dirfd, path, flags, mode), dirfd, path, flags, mode);
 }
 

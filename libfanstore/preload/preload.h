@@ -46,6 +46,7 @@
 #include "client/files/trace.h"
 #include "client/names/nodelocal.h"
 #include "client/outputs/outputs.h"
+#include "client/timing.h"
 #include "preload/symbols.h"
 
 /* The headers of an older libc do not declare these. */
@@ -132,6 +133,14 @@ static inline bool fs_output_is_lost(const struct fs_found *f, int route, int er
          fs_output_gone(route == FS_REDIRECT ? f->real : NULL, (*tries)++);
 }
 
+/* Ends an open or stat (client/timing.h): of an output, or one that had to ask the daemon for names of outputs, or else
+   of what the index alone answers. */
+static inline void fs_timing_end_found(enum fs_latency_op op, int route, const struct fs_found *f) {
+  if (FS_LIKELY(!fs_timing_chosen())) return;
+  bool output = route == FS_REDIRECT || (route == FS_IN && f->out.id != 0);
+  fs_timing_count(op, output || fs_timing.slow ? FS_LATENCY_OUTPUT : FS_LATENCY_LOCAL);
+}
+
 /*
  * The frame of a wrapper that takes a path. `ours` is the answer of client/, with `route` >= FS_IN
  * or an error, and `f`. `native` is the real call. If a symlink leads out of the mount, `path` is
@@ -145,6 +154,7 @@ static inline bool fs_output_is_lost(const struct fs_found *f, int route, int er
     int route = FS_OUTSIDE;                                                                                            \
     if (FS_UNLIKELY(!fs_path_outside(dirfd, path))) {                                                                  \
       f = alloca(sizeof(*f));                                                                                          \
+      fs_timing_begin();                                                                                               \
       route = fs_path_route_slow(dirfd, path, flags, f);                                                               \
     }                                                                                                                  \
     if (route == FS_OUTSIDE) {                                                                                         \

@@ -55,8 +55,10 @@ static bool is_backing(const struct fs_found *f, const char *path) {
 }
 
 static inline int real_stat(const struct fs_found *f, int dirfd, const char *path, struct stat *st, int flags) {
-  return is_backing(f, path) ? fs_ret_int(fs_output_kernel_stat(f, st, flags))
-                             : FS_REAL(fstatat)(dirfd, path, st, flags);
+  if (FS_LIKELY(!is_backing(f, path))) return FS_REAL(fstatat)(dirfd, path, st, flags);
+  int r = fs_ret_int(fs_output_kernel_stat(f, st, flags));
+  fs_timing_end(FS_LATENCY_STAT, FS_LATENCY_OUTPUT);
+  return r;
 }
 
 FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int flags) {

@@ -113,6 +113,7 @@ static FILE *open_entry(int route, const struct fs_found *f, const char *mode) {
   if (strstr(mode, ",ccs=") != NULL && (flags & O_ACCMODE) == O_RDONLY && route == FS_IN)
     return open_real_file(f, mode, NULL);
   fs_fd fd = fs_file_open(route, f, flags);
+  fs_timing_end_found(FS_LATENCY_OPEN, route, f);
   if (fd < 0) return fs_ret(fd), NULL;
   FILE *file = fs_fd_slot(fd) != NULL ? fs_stdio_wrap(fd, "r") : FS_REAL(fdopen)(fd, mode);
   if (file == NULL) close(fd);

@@ -34,7 +34,7 @@ libfanstore/client/outputs    $outputs
 libfanstore/client/real       $real
 libfanstore/client/files      $files
 libfanstore/preload           client/* cache $base
-libfanstore/daemon            daemon/staging daemon/replicas daemon/stageout daemon/stagein daemon/finish $kept
+libfanstore/daemon            daemon/sample daemon/staging daemon/replicas daemon/stageout daemon/stagein daemon/finish $kept
 libfanstore/daemon/daemon.h   daemon/core cache $base
 libfanstore/daemon/core       $core
 libfanstore/daemon/mpi        daemon/core $base
@@ -46,6 +46,7 @@ libfanstore/daemon/replicas   $kept
 libfanstore/daemon/stageout   $kept
 libfanstore/daemon/stagein    daemon/stageout $kept
 libfanstore/daemon/finish     daemon/stagein daemon/stageout daemon/replicas $kept
+libfanstore/daemon/sample     $work
 fs-prepare                    index format codec util
 fs-launch                     ipc index format util
 fs-launch/doctor              fs-launch util

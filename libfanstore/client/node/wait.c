@@ -78,6 +78,7 @@ static void fs_wait_learn(uint64_t took) {
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns,
                     bool signals) {
   uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
+  fs_timing_slow(start);
   if (!fs_wait_spin(state, start)) {
     while (fs_pending(state)) {
       uint64_t now = fs_now_ns();
@@ -99,6 +100,7 @@ fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic ui
 bool fs_wait_slot(struct fs_slot_wait *w, uint64_t ns) {
   const struct timespec nap = {.tv_nsec = 50000};
   uint64_t now = fs_now_ns();
+  fs_timing_slow(now);
   if (w->tries == 0) w->end = now + ns;
   if (now >= w->end || w->tries * (uint64_t)nap.tv_nsec >= 2 * ns) return false;
   if (w->tries++ < 16)

@@ -185,10 +185,9 @@ fs_ssize fs_output_read_segment(uint32_t entry, uint32_t segment, void *buf, siz
   return -EIO;
 }
 
-fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+static fs_ssize read_whole(uint32_t entry, void *buf, size_t n, uint64_t off) {
   struct fs_output_whole w = {0};
   fs_ssize got = -ESTALE;
-  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
   for (unsigned tries = 0; got == -ESTALE; tries++) {
     fs_err err = fs_output_whole_for(entry, off + n, &w);
     if (err != 0) return err == -ENOENT || err == -EHOSTDOWN || err == -EIO ? (told(entry, err), -EIO) : err;
@@ -203,5 +202,13 @@ fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
           &(struct fs_output_how){.block = FS_OUTPUT_BLOCK, .end = UINT64_MAX, .list = w.any ? 0 : w.list});
     if (got == -ESTALE) fs_output_changed(entry);
   }
+  return got;
+}
+
+fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  if (FS_UNLIKELY(fs_bad_memory(buf, n))) return -EFAULT;
+  fs_timing_begin();
+  fs_ssize got = read_whole(entry, buf, n, off);
+  fs_timing_end(FS_LATENCY_READ, FS_LATENCY_OUTPUT);
   return got;
 }

@@ -304,6 +304,13 @@ void fs_data_opened(uint32_t mount, uint32_t entry) {
   }
 }
 
+static inline fs_ssize fs_read_any(struct fs_reading *r, void *buf, size_t n, uint64_t off, enum fs_place *place) {
+  if (fs_read_straight(r, buf, n, off, place, &r->err)) return r->err < 0 ? r->err : (fs_ssize)n;
+  if (fs_read_cached(r, buf, n, off, place)) return (fs_ssize)n;
+  size_t done = fs_read_windows(r, buf, n, off, place);
+  return done > 0 ? (fs_ssize)done : r->err;
+}
+
 fs_ssize fs_dataset_read(uint32_t mount, uint32_t entry, void *buf, size_t n, uint64_t off, enum fs_place *place) {
   struct fs_reading r = {.entry = entry};
   enum fs_place ignored;
@@ -316,8 +323,8 @@ fs_ssize fs_dataset_read(uint32_t mount, uint32_t entry, void *buf, size_t n, ui
   if (off >= e->size || n == 0) return 0;
   if (FS_UNLIKELY(fs_bad_address(buf))) return -EFAULT;
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
-  if (fs_read_straight(&r, buf, n, off, place, &r.err)) return r.err < 0 ? r.err : (fs_ssize)n;
-  if (fs_read_cached(&r, buf, n, off, place)) return (fs_ssize)n;
-  size_t done = fs_read_windows(&r, buf, n, off, place);
-  return done > 0 ? (fs_ssize)done : r.err;
+  fs_timing_begin();
+  fs_ssize got = fs_read_any(&r, buf, n, off, place);
+  fs_timing_end(FS_LATENCY_READ, *place);
+  return got;
 }

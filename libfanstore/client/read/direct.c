@@ -169,6 +169,7 @@ static bool fs_direct_open(struct fs_direct *d) {
    way. */
 static fs_ssize fs_direct_pread(struct fs_direct *d, void *to, size_t n, uint64_t off, size_t need) {
   fs_ssize got;
+  fs_timing_slow(fs_now_ns());
   do got = fs_sys_pread(d->fd, to, n, off);
   while (got == -EINTR);
   if (!fs_own_still(&d->ds->part[d->p].direct_fd, d->fd, d->temporary)) return -EAGAIN;

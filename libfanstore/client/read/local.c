@@ -156,9 +156,9 @@ static fs_err fs_local_copy_large(struct fs_dataset *ds, uint32_t p, _Atomic uin
     }
     if (got == r->n) fs_chunk_preaded(began, got);
   }
-  if (got == r->n) {
-    return 0;
-  } else if (!map || !fs_chunk_room(p, c)) {
+  if (got == r->n) return 0;
+  fs_timing_slow(fs_now_ns());
+  if (!map || !fs_chunk_room(p, c)) {
     /* The kernel alone would make several requests of it, one after the other. Each chunk of a
        large read asks for all the rest: the kernel begins with no more than its readahead at a
        time, and so keeps ahead. */
@@ -183,6 +183,7 @@ static __attribute__((noinline)) fs_err fs_local_copy_absent(struct fs_dataset *
   if (r->end - r->begin >= FS_LOCAL_BIG) return fs_local_copy_large(ds, p, word, dst, r);
   size_t got = fs_local_pread_cached(ds, p, dst, r->n, r->off);
   bool cold = got < r->n && !atomic_load_explicit(&g_no_nowait, memory_order_relaxed);
+  if (cold) fs_timing_slow(fs_now_ns());
   if (fs_chunk_read(ds, p, word, r->off >> FS_CHUNK_SHIFT, r->n, cold)) map = fs_local_map(ds, p);
   if (got == r->n) return 0;
   if (!map) return fs_local_pread(ds, p, (uint8_t *)dst + got, r->n - got, r->off + got);

@@ -173,6 +173,10 @@ bool fs_fetch_busy(const struct fs_daemon *d) {
   return d->fetcher->flying > 0 || d->fetcher->reading > 0;
 }
 
+uint32_t fs_fetch_flying(const struct fs_daemon *d) {
+  return d->fetcher->flying;
+}
+
 fs_err fs_fetcher_new(struct fs_daemon *d) {
   struct fs_fetcher *t = calloc(1, sizeof(*t));
   if (!t) return -ENOMEM;

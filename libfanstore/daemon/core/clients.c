@@ -6,6 +6,7 @@
  * fetch.c.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -109,10 +110,44 @@ int fs_clients_scan(struct fs_daemon *d) {
   return n;
 }
 
+/* Adds a histogram of a channel, which is not touched if it is empty: its pages would cost memory. */
+static bool fs_channel_latency(const struct fs_channel *ch, unsigned kind, uint64_t count[FS_LATENCY_BUCKETS]) {
+  if (!(atomic_load_explicit(&ch->latency_kinds, memory_order_relaxed) >> kind & 1)) return false;
+  for (unsigned b = 0; b < FS_LATENCY_BUCKETS; b++)
+    count[b] += atomic_load_explicit(&ch->latency[kind][b], memory_order_relaxed);
+  return true;
+}
+
+static void fs_clients_latency_dead(struct fs_daemon *d, const struct fs_channel *ch) {
+  for (unsigned kind = 0; kind < FS_LATENCY_KINDS; kind++)
+    if (fs_channel_latency(ch, kind, d->clients.dead_latency[kind])) d->clients.dead_kinds |= 1u << kind;
+}
+
+bool fs_clients_latency(const struct fs_daemon *d, unsigned kind, struct fs_latency *h) {
+  uint32_t high = atomic_load(&d->clients.high);
+  bool any = d->clients.dead_kinds >> kind & 1;
+  memcpy(h->count, d->clients.dead_latency[kind], sizeof(h->count));
+  for (uint32_t i = 0; i < high; i++) {
+    const struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (c && fs_channel_latency(c->channel, kind, h->count)) any = true;
+  }
+  return any;
+}
+
+uint32_t fs_clients_now(const struct fs_daemon *d) {
+  uint32_t high = atomic_load(&d->clients.high), n = 0;
+  for (uint32_t i = 0; i < high; i++) {
+    const struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    n += c && c->pid != (uint32_t)getpid(); /* inside.c's are no programs */
+  }
+  return n;
+}
+
 static void fs_clients_remove(struct fs_daemon *d, struct fs_client *c) {
   for (uint32_t i = 0; i < FS_CHANNEL_SLOTS; i++) fs_chain_drop(&c->waiter[i].chain);
   fs_modules_client_gone(d, c);
   for (uint32_t i = 0; i < FS_C_COUNT; i++) d->clients.dead[i] += atomic_load(&c->channel->counter[i]);
+  fs_clients_latency_dead(d, c->channel);
   munmap(c->channel, sizeof(*c->channel));
   atomic_store(&d->clients.slot[c->number], NULL);
   free(c);

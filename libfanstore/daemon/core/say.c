@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,11 @@ static _Atomic int aside = STDOUT_FILENO;
 
 void fs_say_line(struct fs_control_line *l) {
   if (fs_control_end(l) == 0) (void)fs_write_full(atomic_load(&aside), l->text, l->len);
+}
+
+bool fs_say_room(void) {
+  struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  return atomic_load(&aside) == STDOUT_FILENO && poll(&p, 1, 0) > 0 && (p.revents & POLLOUT);
 }
 
 /* Begins a line of a daemon that has no MPI yet. */

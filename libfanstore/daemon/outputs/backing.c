@@ -102,6 +102,8 @@ void fs_backing_not_created(struct fs_daemon *d, uint64_t id) {
 void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there, bool open) {
   struct fs_backing_file *f = there ? fs_backing_make(d, c->id) : fs_backing_find(d, c->id);
   if (!f) return;
+  if (f->mode == 0) d->count.outputs++;
+  if (c->size > f->size) d->count.output_written += c->size - f->size;
   f->dir = c->dir;
   f->size = c->size;
   f->mtime = c->mtime;
