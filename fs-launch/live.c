@@ -44,7 +44,7 @@ static const char *state_name(const struct fs_launch *l) {
     staging = staging || l->node[i].stage_total > 0;
     ready = ready && l->node[i].ready;
   }
-  if (l->command > 0 || l->stopping) return l->command_running ? "running" : "finishing";
+  if (l->begun || l->stopping) return l->begun && !l->command_ended ? "running" : "finishing";
   return staging && !ready ? "staging" : "starting";
 }
 
@@ -52,7 +52,7 @@ static void put_job(const struct fs_launch *l, FILE *out) {
   size_t room = FS_LIVE_TEXT;
   fprintf(out, "job %s pid=%d user=%u started=%" PRIu64 " state=%s nodes=%u command=", l->job, (int)getpid(),
           (unsigned)geteuid(), now_ms() - (fs_now_ns() - l->live.since_ns) / 1000000, state_name(l), l->nodes);
-  for (char **word = l->opt.command; *word && room > 0; word++) {
+  for (char **word = l->opt.command; word && *word && room > 0; word++) {
     if (word > l->opt.command) room = put_escaped(out, " ", room);
     room = put_escaped(out, *word, room);
   }
@@ -65,7 +65,7 @@ static void put_progress(const struct fs_launch *l, FILE *out) {
     done += l->node[i].stage_done;
     total += l->node[i].stage_total;
   }
-  if (total > 0 && l->command == 0) fprintf(out, "progress done=%" PRIu64 " total=%" PRIu64 "\n", done, total);
+  if (total > 0 && !l->begun) fprintf(out, "progress done=%" PRIu64 " total=%" PRIu64 "\n", done, total);
 }
 
 static void put_latency(FILE *out, uint32_t rank, unsigned kind, const struct fs_latency *h) {
@@ -187,7 +187,7 @@ static uint64_t interval(void) {
 
 static void stats_step(struct fs_launch *l, uint64_t now) {
   struct fs_live *live = &l->live;
-  if (l->opt.stats == 0 || !l->command_running) return;
+  if (l->opt.stats == 0 || !l->begun || l->command_ended) return;
   if (live->stats_ns == 0) live->stats_ns = l->command_ns;
   if (now - live->stats_ns < l->opt.stats * FS_NS_PER_S) return;
   say_stats(l, (double)(now - live->stats_ns) / 1e9);

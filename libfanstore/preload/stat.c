@@ -19,6 +19,11 @@ static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) 
   return err;
 }
 
+static inline int64_t stat_ends(int route, const struct fs_found *f, int64_t r) {
+  fs_timing_end_found(FS_LATENCY_STAT, route, f);
+  return r;
+}
+
 static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
   if (fs_bad_address(st) && s != &fs_slot_closed) return -EFAULT;
   uint64_t begin = fs_trace_begin();
@@ -63,7 +68,8 @@ static inline int real_stat(const struct fs_found *f, int dirfd, const char *pat
 
 FS_PATH_INLINE int at_path(int dirfd, const char *path, struct stat *st, int flags) {
   unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
-  FS_PATH_CALL(dirfd, path, walk, flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_entry(route, f, st),
+  FS_PATH_CALL(dirfd, path, walk,
+               flags & ~(FS_STAT_FLAGS | FS_SYNC_FLAGS) ? -EINVAL : stat_ends(route, f, stat_entry(route, f, st)),
                real_stat(f, dirfd, path, st, flags));
 }
 
@@ -144,7 +150,7 @@ static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct s
 
 FS_PATH_INLINE int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
   unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
-  FS_PATH_CALL(dirfd, path, walk, statx_entry(route, f, flags, mask, out),
+  FS_PATH_CALL(dirfd, path, walk, stat_ends(route, f, statx_entry(route, f, flags, mask, out)),
                FS_REAL(statx)(dirfd, path, flags, mask, out));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a daemon hears of its launcher. Control lines from anywhere: parsed or refused, and what is parsed can be built
- * and parsed again. And, after a byte that begins no line, its command line: refused, or with values that can be.
+ * What a daemon and its launcher hear of each other. Control lines from anywhere: parsed or refused, and what is parsed
+ * can be built and parsed again. And, after a byte that begins no line, its command line: refused, or with values that
+ * can be.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #define main fanstored_main
 int fanstored_main(int argc, char **argv);
 #include "../../fs-launch/fanstored.c"
+#include "../../fs-launch/sample.c"
 #include "../../libfanstore/daemon/core/config.c"
 #undef main
 #include "fuzz_words.h"
@@ -43,6 +45,18 @@ static const char *const words[] = {"--job",
                                     "--network",
                                     "fd77::/64",
                                     "--"};
+
+/* What fs-launch keeps of a daemon's figures stays in its bounds (fs-launch/sample.h). */
+static void check_figures(const struct fs_control *c) {
+  struct fs_sample_history h = {0};
+  fs_sample_line_in(&h, 2, c);
+  fs_sample_line_in(&h, 2, c);
+  if (h.samples > 1 || h.samples > h.room || h.last.n > FS_LAUNCH_STATS) abort();
+  for (unsigned kind = 0; kind < FS_LATENCY_KINDS; kind++)
+    if (h.latency[kind] && fs_latency_percentile(h.latency[kind], 1000) > fs_latency_high(FS_LATENCY_BUCKETS - 1))
+      abort();
+  fs_sample_free(&h);
+}
 
 /* In the daemon's place. */
 static struct fs_daemon_config told;
@@ -94,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct fs_control_line l;
   if (size > 0 && data[0] >= 0x80) check_options(data + 1, size - 1);
   if (fs_control_parse((const char *)data, size, &c) < 0) return 0;
+  check_figures(&c);
   if (fs_control_begin(&l, c.verb) < 0) abort();
   for (unsigned i = 0; i < c.pairs; i++) {
     if (fs_control_add(&l, c.pair[i].key, c.pair[i].value) < 0) return 0; /* escaped it may be longer than it was */
