@@ -18,6 +18,7 @@
 #include "ipc/node.h"
 #include "ipc/processes.h"
 #include "ipc/rundir.h"
+#include "live.h"
 #include "placement.h"
 #include "sample.h"
 #include "util/network.h"
@@ -145,16 +146,6 @@ enum {
 };
 struct fs_launch_env {
   const char *value[FS_WORDS]; /* empty: not set */
-};
-
-/* live.c's: sums over all nodes, and when it did what. */
-struct fs_live_totals {
-  uint64_t files, bytes[FS_PLACE_COUNT], wait_ms, outputs, written, processes;
-};
-struct fs_live {
-  uint64_t since_ns, next_ns; /* the job's start; when the file is due */
-  uint64_t stats_ns;          /* when the last line of --stats was said, 0: none yet */
-  struct fs_live_totals last; /* then */
 };
 
 struct fs_launch {
@@ -507,9 +498,6 @@ void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve from now on *
 bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);
 int fs_rsh(int argc, char **argv);
 int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other host */
-
-/* live.c. Replaces the run directory's file `live`, and says a line of --stats, if it is time. */
-void fs_live_step(struct fs_launch *l);
 
 /* summary.c, report.c */
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
