@@ -46,7 +46,7 @@ DAEMON_SRC := $(filter-out $(MPI_SRC),$(wildcard libfanstore/daemon/*.c libfanst
 PREPARE_SRC := $(wildcard fs-prepare/*.c)
 FANSTORED_SRC := fs-launch/fanstored.c
 STATIC_SRC := $(wildcard fs-launch/static/*.c)
-LAUNCH_SRC := $(filter-out $(FANSTORED_SRC) $(STATIC_SRC),$(wildcard fs-launch/*.c fs-launch/*/*.c))
+LAUNCH_SRC := $(filter-out $(FANSTORED_SRC) $(STATIC_SRC),$(wildcard fs-launch/*.c fs-launch/*/*.c) fs-launch/pagetext.S)
 
 obj = $(patsubst %,$(O)/%.o,$(basename $(1)))
 COMMON_OBJ := $(call obj,$(COMMON_SRC))
@@ -103,6 +103,7 @@ $(O)/%.o: %.c
 	$(say) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(BASE_CFLAGS) -c -o $@ $<
+$(O)/fs-launch/pagetext.o: fs-launch/report.html fs-launch/report.js
 $(O)/%.o: %.S
 	$(say) AS $<
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks datasets, mounts, the report file and the directories before anything is started. Each
+ * Checks datasets, mounts and directories before anything is started. Each
  * error is one line that names the file and the remedy. The content of the partitions is checked by
  * the daemon that stages it. Called by main.c.
  */
@@ -116,14 +116,6 @@ int fs_check_datasets(struct fs_launch *l) {
   }
   int status = check_distinct(l);
   return status != 0 ? status : list_parts(l);
-}
-
-int fs_check_report(const struct fs_launch *l) {
-  if (!l->opt.report || strcmp(l->opt.report, "-") == 0) return 0;
-  FS_AUTO_CLOSE int fd = open(l->opt.report, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
-  if (fd >= 0) return 0;
-  fs_say("--report %s: %s", l->opt.report, strerror(errno));
-  return FS_EXIT_FAILED;
 }
 
 /* Only the nodes must see the directory; this host need not be one. */

@@ -75,6 +75,22 @@ static void on_lost(struct fs_launch *l, uint64_t rank, const struct fs_control 
           (unsigned long long)p);
 }
 
+/* Handles `fetched`: what this node had from others, "NODE:BLOCKS:BYTES:US,...". A daemon sends it
+   once at its end. */
+static void on_fetched(struct fs_launch *l, uint64_t rank, const struct fs_control *c) {
+  const char *text = fs_control_get(c, "from");
+  if (!l->pair_bytes && l->nodes <= FS_MATRIX_NODES)
+    l->pair_bytes = calloc((size_t)l->nodes * l->nodes, sizeof(*l->pair_bytes));
+  for (unsigned long long from, blocks, bytes, us; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {
+    if (sscanf(text, "%10llu:%19llu:%19llu:%19llu", &from, &blocks, &bytes, &us) != 4 || from >= l->nodes) return;
+    struct fs_served *s = &l->node[from].served;
+    s->blocks += blocks;
+    s->bytes += bytes;
+    s->us += us;
+    if (l->pair_bytes) l->pair_bytes[from * l->nodes + rank] += bytes;
+  }
+}
+
 static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control *c, bool fail) {
   const char *text = fs_control_get(c, "text");
   char who[256];
@@ -119,6 +135,7 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
   if (strcmp(c.verb, "stats") == 0) fs_sample_values(&node->stats, &c);
   fs_sample_line_in(&node->history, l->nodes, &c);
+  if (strcmp(c.verb, "fetched") == 0) on_fetched(l, rank, &c);
   fs_outputs_line_in(l, rank, &c);
   fs_stage_in_line(l, rank, &c);
   if (strcmp(c.verb, "bye") == 0) {

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "figures.h"
 #include "format/manifest.h"
 #include "index/index.h"
 #include "ipc/control.h"
@@ -51,6 +52,8 @@ struct fs_launch_options {
       prefetch_torch, prefetch_idle, daemon;
   uint64_t given; /* bits of the options with one value that were given */
   char **command; /* NULL-terminated; NULL with --daemon */
+  char **words;   /* the words before COMMAND, without fs-launch's name, */
+  int nwords;     /* of so many */
 };
 
 struct fs_launch_dataset {
@@ -86,6 +89,7 @@ struct fs_launch_node {
   uint64_t in_files, in_bytes, in_dataset, in_odd;
   struct fs_sample_values stats; /* the line `stats`; none: n is 0 */
   struct fs_sample_history history;
+  struct fs_served served; /* what the others had from it */
 };
 
 /* A program's output, cut into lines. */
@@ -201,6 +205,10 @@ struct fs_launch {
   char in_dataset[256], in_odd[256], in_why[128]; /* examples of names that --stage-in left out */
   uint64_t placed_ns;                             /* when a daemon last said that it has the placement */
   uint64_t progress_ns, started_ns, command_ns, bar_ns;
+  uint64_t began_ms;                /* when COMMAND began: ms since 1970 */
+  uint64_t *pair_bytes;             /* [from * nodes + to]: bytes that one node had from another; NULL: none,
+                                       or more than FS_MATRIX_NODES nodes */
+  struct fs_figures *figures;       /* at the end; NULL: no memory */
   char fail[800];                   /* the reason that the first failing daemon gave */
   char shell[400];                  /* what remote shells said about hosts that they cannot reach */
   struct fs_launch_noise noise[24]; /* the last lines of mpirun's stderr (noise.c), */
@@ -227,9 +235,9 @@ int fs_options_parse_doctor(int argc, char **argv);
 
 /* check.c, programs.c, hosts.c: checks before the start. They return 0 or the exit status. */
 int fs_check_datasets(struct fs_launch *l);
-int fs_check_report(const struct fs_launch *l);
-int fs_local_dir(struct fs_launch *l);       /* finds its name only */
-int fs_check_local_dir(struct fs_launch *l); /* makes it, or by default one of our own beside it */
+int fs_check_report(const struct fs_launch *l); /* report.c */
+int fs_local_dir(struct fs_launch *l);          /* finds its name only */
+int fs_check_local_dir(struct fs_launch *l);    /* makes it, or by default one of our own beside it */
 /* Warns that another user owns `name`, so that `used` replaces it. */
 void fs_warn_taken(struct fs_launch *l, const char *name, const char *used);
 int fs_check_stage_dirs(struct fs_launch *l);

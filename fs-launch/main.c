@@ -73,6 +73,7 @@ static int launch(struct fs_launch *l) {
   if (l->begun) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
   if (l->begun) {
+    l->figures = fs_figures_new(l);
     fs_summary(l);
     fs_report(l, status);
   }

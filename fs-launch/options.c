@@ -85,7 +85,10 @@ static const struct fs_opt launch_opts[] = {
     {"env-as-is", 0, NULL, "if a program is started with an environment without LD_PRELOAD, do not give it back",
      O_ENV_AS_IS},
     {"no-io-uring", 0, NULL, "refuse io_uring to COMMAND's programs, so that they use plain calls", O_NO_IO_URING},
-    {"report", 0, "FILE", "write all counters: .json as JSON, else text; - for stdout", O_REPORT},
+    {"report", 0, "FILE",
+     "write what happened: .html as a page to look at, .json as JSON, .txt as text; - for text\n"
+     "on stdout",
+     O_REPORT},
     {"stats", 0, "S", "each S seconds, a line with what was read since the last one", O_STATS},
     {"purge", 0, NULL, "remove the staged partitions at the end", O_PURGE},
     {"keep", 0, NULL, "keep what COMMAND wrote below the mounts in fanstore-outputs in each node's local directory",
@@ -246,6 +249,15 @@ static fs_err set_cache_disk(const char *value, const char **to) {
   return 0;
 }
 
+/* The suffix chooses the format. A name without one is text, so that a pipe can be named. */
+static fs_err set_report(const char *value, const char **out) {
+  const char *name = strrchr(value, '/'), *suffix = strrchr(name ? name : value, '.');
+  bool known = !suffix || strcmp(suffix, ".json") == 0 || strcmp(suffix, ".html") == 0 || strcmp(suffix, ".txt") == 0;
+  if (!known || value[0] == '\0') return bad_value("report", value, "a name that ends in .html, .json or .txt, or -");
+  *out = value;
+  return 0;
+}
+
 static fs_err set_value(struct fs_launch_options *o, int id, const char *value) {
   switch (id) {
   case O_DATASET:
@@ -290,7 +302,7 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:
-    return set_text("report", value, "a file, or -", &o->report);
+    return set_report(value, &o->report);
   case O_LOG:
     return set_text("log", value, "a file", &o->log);
   case O_STATS:
@@ -431,6 +443,8 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
     return FS_EXIT_USAGE;
   }
   o->command = o->daemon ? NULL : argv + next;
+  o->words = argv + 1;
+  o->nwords = next - 1 - (next > 1 && strcmp(argv[next - 1], "--") == 0);
   if (check_outputs(o) != 0) return FS_EXIT_USAGE;
   const char *as_is = getenv(FS_ENV_AS_IS), *verify = getenv(FS_ENV_VERIFY);
   if (as_is && as_is[0] != '\0' && strcmp(as_is, "0") != 0) o->env_as_is = true;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --report: every counter of every node, the placement and the warnings, as JSON or lines of text.
- * The keys are the daemons' own (ipc/control.h), so new ones appear without a change here.
- * docs/internals/staging.md describes the report.
+ * --report: the counters of every node, the placement, the job's course (figures.h) and the
+ * warnings, as JSON, as a page that shows the same JSON, or the counters as lines of text. The keys
+ * of counters are the daemons' own (ipc/control.h), so new ones appear without a change here.
+ * docs/report.md describes the report.
  */
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "launch.h"
+#include "page.h"
+#include "report.h"
 
 static char *shown_name(const char *name, char *out, size_t size) {
   return fs_printable(name, strlen(name), out, size);
@@ -36,8 +39,9 @@ static void json_datasets(const struct fs_launch *l, FILE *out) {
     fs_json_string(out, d->path);
     fputs(", \"mount\": ", out);
     fs_json_string(out, d->mount);
-    fprintf(out, ", \"id\": \"%s\", \"partitions\": %llu, \"lost\": %u", fs_hex(d->manifest.dataset_id, 16, id),
-            (unsigned long long)d->index.nparts, d->lost);
+    fprintf(out, ", \"id\": \"%s\", \"files\": %llu, \"bytes\": %llu, \"partitions\": %llu, \"lost\": %u",
+            fs_hex(d->manifest.dataset_id, 16, id), (unsigned long long)d->manifest.files,
+            (unsigned long long)d->manifest.plain_bytes, (unsigned long long)d->index.nparts, d->lost);
     json_placement(l, d, out);
   }
   fputs("\n  ],\n", out);
@@ -86,6 +90,11 @@ static void json_outputs(const struct fs_launch *l, FILE *out) {
     fs_json_string(out, o->kept);
   else
     fputs("null", out);
+  fputs(", \"to\": ", out);
+  if (l->opt.stage_out)
+    fs_json_string(out, l->stage_out);
+  else
+    fputs("null", out);
   json_failures(o, out);
   fputs(", \"names\": [", out);
   for (size_t i = 0; i < o->named; i++) {
@@ -121,21 +130,50 @@ static void each_total(const struct fs_launch *l, FILE *out, bool json) {
     }
 }
 
-static void report_json(const struct fs_launch *l, int status, FILE *out) {
-  fprintf(out, "{\n  \"fanstore\": \"%s\",\n  \"job\": ", FS_VERSION);
+static void json_words(const char *key, char *const *word, int n, FILE *out) {
+  fprintf(out, "  \"%s\": [", key);
+  for (int i = 0; i < n && word[i]; i++) {
+    if (i > 0) fputs(", ", out);
+    fs_json_string(out, word[i]);
+  }
+  fputs("],\n", out);
+}
+
+static void json_head(const struct fs_launch *l, const char *headline, int status, FILE *out) {
+  char started[32] = "";
+  time_t began = (time_t)(l->began_ms / 1000);
+  struct tm tm;
+  if (gmtime_r(&began, &tm)) strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", &tm);
+  fprintf(out, "{\n  \"fanstore\": \"%s\",\n  \"schema\": %u,\n  \"job\": ", FS_VERSION, FS_REPORT_SCHEMA);
   fs_json_string(out, l->job);
-  fprintf(out, ",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", status, (double)l->command_ns / 1e9);
-  json_datasets(l, out);
-  json_nodes(l, out);
-  json_outputs(l, out);
-  fputs("  \"total\": {", out);
-  each_total(l, out, true);
-  fputs("},\n  \"warnings\": [", out);
+  fputs(",\n  \"headline\": ", out);
+  fs_json_string(out, headline);
+  fputs(",\n", out);
+  json_words("command", l->opt.command, INT_MAX, out);
+  json_words("options", l->opt.words, l->opt.nwords, out);
+  fprintf(out, "  \"started\": \"%s\",\n  \"status\": %d,\n  \"seconds\": %.3f,\n", started, status,
+          (double)l->command_ns / 1e9);
+}
+
+static void json_warnings(const struct fs_launch *l, FILE *out) {
+  fputs("  \"warnings\": [", out);
   for (unsigned i = 0; i < l->warnings; i++) {
     if (i > 0) fputs(", ", out);
     fs_json_string(out, l->warning[i]);
   }
   fputs("]\n}\n", out);
+}
+
+static void report_json(const struct fs_launch *l, const char *headline, int status, FILE *out) {
+  json_head(l, headline, status, out);
+  json_datasets(l, out);
+  json_nodes(l, out);
+  json_outputs(l, out);
+  fputs("  \"total\": {", out);
+  each_total(l, out, true);
+  fputs("},\n", out);
+  fs_report_figures(l, out);
+  json_warnings(l, out);
 }
 
 static void report_text(const struct fs_launch *l, int status, FILE *out) {
@@ -161,30 +199,34 @@ static void report_text(const struct fs_launch *l, int status, FILE *out) {
   for (unsigned i = 0; i < l->warnings; i++) fprintf(out, "warning %s\n", l->warning[i]);
 }
 
-/* Opens the report without waiting: a FIFO may have no reader any more. */
-static FILE *report_open(const char *name) {
-  int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
-  if (fd >= 0) fcntl(fd, F_SETFL, 0);
-  FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-  if (!out && fd >= 0) close(fd);
-  return out;
+static void report_page(const struct fs_launch *l, const char *headline, int status, FILE *out) {
+  FS_AUTO_FREE char *json = NULL;
+  size_t n = 0;
+  FILE *memory = open_memstream(&json, &n);
+  if (memory) report_json(l, headline, status, memory);
+  if (memory && fclose(memory) == 0) fs_page(l, headline, json, n, out);
+}
+
+static bool ends_in(const char *name, const char *suffix) {
+  size_t n = strlen(name), k = strlen(suffix);
+  return n > k && strcmp(name + n - k, suffix) == 0;
 }
 
 void fs_report(const struct fs_launch *l, int status) {
   const char *name = l->opt.report;
-  size_t n = name ? strlen(name) : 0;
+  char headline[400] = "";
+  struct fs_report_file file;
   if (!name) return;
-  bool to_stdout = strcmp(name, "-") == 0;
-  FILE *out = to_stdout ? stdout : report_open(name);
-  if (!out) {
-    fs_say("--report %s: %s", name, strerror(errno));
-    return;
+  fs_err err = fs_report_open(name, &file);
+  if (err == 0) {
+    if (l->figures) fs_figures_headline(l, l->figures, status, headline, sizeof(headline));
+    if (ends_in(name, ".json"))
+      report_json(l, headline, status, file.out);
+    else if (ends_in(name, ".html"))
+      report_page(l, headline, status, file.out);
+    else
+      report_text(l, status, file.out);
+    err = fs_report_close(&file);
   }
-  if (n > 5 && strcmp(name + n - 5, ".json") == 0)
-    report_json(l, status, out);
-  else
-    report_text(l, status, out);
-  bool bad = fflush(out) != 0;
-  if (!to_stdout) bad = fclose(out) != 0 || bad;
-  if (bad) fs_say("--report %s: %s", name, strerror(errno));
+  if (err < 0) fs_say("--report %s: %s", name, strerror(-err));
 }

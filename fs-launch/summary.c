@@ -121,4 +121,5 @@ void fs_summary(const struct fs_launch *l) {
   if (errors > 0) fs_say("%llu read%s failed", (unsigned long long)errors, errors == 1 ? "" : "s");
   fs_outputs_tell(l);
   for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
+  for (unsigned i = 0; l->figures && i < l->figures->findings; i++) fs_say("warning: %s", l->figures->finding[i].text);
 }

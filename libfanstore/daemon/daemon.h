@@ -374,6 +374,7 @@ void fs_fetch_timers(struct fs_daemon *d);
 bool fs_fetch_busy(const struct fs_daemon *d);
 /* Returns how many requests to other nodes are under way. */
 uint32_t fs_fetch_flying(const struct fs_daemon *d);
+void fs_fetch_leave(struct fs_daemon *d, int status);
 
 /* ---- prefetch.c: blocks that clients want ahead ---- */
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */

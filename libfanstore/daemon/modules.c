@@ -158,7 +158,7 @@ static const struct fs_module table[] = {
     {.name = "staging", .leave = fs_staging_leave},
     {.name = "cache", .start = cache_start},
     {.name = "pool", .start = pool_start, .work = pool_work},
-    {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy},
+    {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy, .leave = fs_fetch_leave},
     {.name = "disk", .start = fs_disk_start, .work = fs_disk_reap, .timers = fs_disk_timers},
     {.name = "serve", .start = fs_server_new, .look = fs_server_timers, .busy = fs_server_busy},
     {.name = "warm", .start = fs_warm_start, .look = fs_warm_look},

@@ -38,6 +38,9 @@
  *                                       refused evictions staged_bytes reused_bytes clients
  *                                       replicated replicated_bytes outputs output_written
  *                                       cache_used cache_size queue processes cpu_ms host_busy
+ *   fetched rank=K                      after stats: what came from other nodes: blocks, stored bytes,
+ *     from=NODE:BLOCKS:BYTES:US,...     and the microseconds from each request to its answer, summed
+ *                                       up. Long lists continue in a further line
  *   stagein rank=K files=N bytes=BYTES  after stagein: names made so far. With end=1 also the names
  *     [dataset=N dataset_name=PATH]     left out, each with an example: dataset: the dataset has
  *     [odd=N odd_name=PATH              the name; odd: another reason

@@ -156,6 +156,16 @@ static bool fs_exchange_good(const struct fs_exchange *x, const struct fs_fetch 
   return whole && fs_fetch_intact(x->d, x->bytes, r->length, sized ? r->xxh3 : f->want.block.xxh3);
 }
 
+static void fs_exchange_count(struct fs_exchange *x, uint32_t bytes) {
+  struct fs_daemon *d = x->d;
+  struct fs_peer *p = &d->fetcher->peer[x->peer];
+  d->count.fetched++;
+  d->count.fetched_bytes += bytes;
+  p->fetched++;
+  p->fetched_bytes += bytes;
+  p->fetched_ns += d->now - x->sent;
+}
+
 /* Gives the fetch its answer: a good block, or else the fetch goes on to the next peer. */
 static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fits) {
   struct fs_daemon *d = x->d;
@@ -167,9 +177,8 @@ static void fs_exchange_conclude(struct fs_exchange *x, uint64_t bytes, bool fit
     return;
   }
   x->has_line = false; /* the line belongs to the cache now */
-  d->count.fetched++;
   if (f->source->sized) fs_cache_shorten(d->cache, x->line, x->rep->length);
-  d->count.fetched_bytes += f->source->sized ? x->rep->length : f->want.block.stored_len;
+  fs_exchange_count(x, f->source->sized ? x->rep->length : f->want.block.stored_len);
   fs_cache_publish(d->cache, x->line, fs_fetch_awaited(f));
   fs_disk_keep(d, f, x->line, x->bytes);
   fs_fetch_finish(d, f, 0, x->line);

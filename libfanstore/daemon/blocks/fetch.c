@@ -6,6 +6,7 @@
  */
 #include "daemon/blocks/fetch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,23 @@ bool fs_fetch_busy(const struct fs_daemon *d) {
 
 uint32_t fs_fetch_flying(const struct fs_daemon *d) {
   return d->fetcher->flying;
+}
+
+/* Says how much came from each node. Escaping may triple a list: the line still fits. */
+void fs_fetch_leave(struct fs_daemon *d, int status) {
+  struct fs_control_line line;
+  char list[FS_CONTROL_LINE / 4] = "";
+  size_t n = 0;
+  for (uint32_t i = 0; status == 0 && d->fetcher && i < d->net->nodes; i++) {
+    const struct fs_peer *p = &d->fetcher->peer[i];
+    if (p->fetched > 0)
+      n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u:%llu:%llu:%llu", n > 0 ? "," : "", i,
+                            (unsigned long long)p->fetched, (unsigned long long)p->fetched_bytes,
+                            (unsigned long long)(p->fetched_ns / 1000));
+    if (n == 0 || (n < sizeof(list) - 80 && i + 1 < d->net->nodes)) continue;
+    if (fs_say_begin(d, &line, "fetched") == 0 && fs_control_add(&line, "from", list) == 0) fs_say_line(&line);
+    n = 0;
+  }
 }
 
 fs_err fs_fetcher_new(struct fs_daemon *d) {

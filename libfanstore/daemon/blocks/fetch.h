@@ -78,6 +78,7 @@ struct fs_peer {
   uint64_t bytes;
   uint64_t heard; /* when it last answered anything */
   uint64_t ping_at, ping_every;
+  uint64_t fetched, fetched_bytes, fetched_ns; /* blocks that it gave, and the time that they took */
   bool suspected;
 };
 
