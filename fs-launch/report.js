@@ -34,7 +34,7 @@ function time(seconds) {
   if (seconds < 1) return digits(seconds * 1e3) + ' ms';
   if (seconds < 120) return digits(seconds) + ' s';
   const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? Math.floor(seconds / 60) + ' min ' + Math.floor(seconds % 60) + ' s'
+  return minutes < 120 ? Math.floor(seconds / 60) + ' min' + (seconds % 60 >= 1 ? ' ' + Math.floor(seconds % 60) + ' s' : '')
                        : Math.floor(minutes / 60) + ' h ' + minutes % 60 + ' min';
 }
 const count = n => Math.round(n).toLocaleString('en');
@@ -108,10 +108,10 @@ function timeChart(r, top, width, height, labelled) {
   const x = t => left + w * t / end, y = b => up + (height - up - bottom) * (1 - b / top.bytes);
   const yw = v => up + (height - up - bottom) * (1 - v / top.wait), base = r.seconds.map(() => 0);
   const svg = s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'bytes a second over time'});
-  for (const v of ticks(top.bytes, labelled ? 4 : 2, 1024))
+  for (const v of ticks(top.bytes, labelled ? 5 : 2, 1024))
     svg.append(s('line', {class: 'grid', x1: left, x2: left + w, y1: y(v), y2: y(v)}),
       s('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, v > 0 ? size(v) + '/s' : '0'));
-  for (const v of ticks(top.wait, labelled ? 4 : 2)) if (v > 0)
+  for (const v of ticks(top.wait, labelled ? 5 : 2)) if (v > 0)
     svg.append(s('text', {x: left + w + 6, y: yw(v) + 4}, +v.toPrecision(2) + ' s/s'));
   for (const t of timeTicks(end, w / 75)) if (x(t) < left + w - 12 || t === 0)
     svg.append(s('text', {x: x(t), y: height - 4, 'text-anchor': t === 0 ? 'start' : 'middle'}, clock(t, end)));
@@ -225,12 +225,14 @@ function latencyChart(m, width) {
     svg.append(s('rect', {class: PLACE_NAMES[m.place] ? m.place : 'all', x: from.toFixed(1), width: (w / columns - 1).toFixed(1),
       y: (floor - tall).toFixed(1), height: tall.toFixed(1)}, s('title', {}, many(n, 'call'))));
   }
-  const p50 = quantile(m.buckets, 0.5), p99 = quantile(m.buckets, 0.99), near = x(p99) - x(p50) < 118;
-  for (const [name, v, y, anchor] of [['p50 ', p50, 9, near ? 'end' : 'middle'], ['p99 ', p99, 9, near ? 'start' : 'middle']]) {
-    const place = Math.min(left + w - (anchor === 'start' ? 78 : anchor === 'middle' ? 40 : 0), Math.max(left + (anchor === 'end' ? 78 : 40), x(v)));
-    svg.append(s('line', {x1: x(v), x2: x(v), y1: 14, y2: floor, stroke: 'var(--fg)', 'stroke-width': 1.2, 'stroke-dasharray': name === 'p99 ' ? '3 3' : 'none'}),
-      s('text', {class: 'strong', x: place, y, 'text-anchor': anchor}, name + time(v)));
-  }
+  const marks = [['p50 ', quantile(m.buckets, 0.5)], ['p99 ', quantile(m.buckets, 0.99)]], wide = 82;
+  let next = left;  // where the next label may begin
+  marks.forEach(([name, v], i) => {
+    const begin = Math.min(Math.max(x(v) - (i === 0 ? wide - 4 : 4), next), left + w - wide * (2 - i));
+    next = begin + wide;
+    svg.append(s('line', {x1: x(v), x2: x(v), y1: 14, y2: floor, stroke: 'var(--fg)', 'stroke-width': 1.2, 'stroke-dasharray': i > 0 ? '3 3' : 'none'}),
+      s('text', {class: 'strong', x: begin, y: 9}, name + time(v)));
+  });
   return svg;
 }
 function drawLatency(d) {
@@ -339,7 +341,6 @@ function draw(d) {
     [x.path, x.mount, count(x.partitions), count(x.files || 0), size(x.bytes || 0)]), 2);
   at('version').textContent = 'FanStore ' + d.fanstore + '. The same data as JSON is in this file; docs/report.md explains it.';
   redraw();
-  let due = 0;
-  addEventListener('resize', () => { clearTimeout(due); due = setTimeout(redraw, 100); });
+  new ResizeObserver(redraw).observe(at('page'));
   addEventListener('beforeprint', () => document.querySelectorAll('details').forEach(x => { x.open = true; }));
 }

@@ -16,7 +16,7 @@ mkdir -p "$demo"
 exec 9>"$demo/lock"
 flock -n 9 || { echo "another demo is running in $demo" >&2; exit 1; }
 mount=$demo/nowhere # a path where no directory is: what is read there comes from FanStore
-rm -rf "$demo/dataset" "$demo/local" "$demo/nowhere" "$demo"/plain.* "$demo"/mount.*
+rm -rf "$demo/dataset" "$demo/local" "$demo/nowhere" "$demo/report.html" "$demo"/plain.* "$demo"/mount.*
 # What is left at the end is the pictures and the results.
 trap 'rm -rf "$demo/dataset" "$demo/local" "$demo"/*.meet' EXIT
 
@@ -51,7 +51,8 @@ show mpirun "${as_root[@]}" --oversubscribe --bind-to none -np 2 "$python" "$tra
 
 step "The same program on two emulated nodes, each with half of the data; no directory is at the mount, build/demo/nowhere"
 show build/bin/fs-launch --dataset "$demo/dataset" --local-dir "$demo/local" --emulate 2 --np 2 \
-  --report "$demo/mount.report.json" -- "$python" "$train" "$mount" $epochs "$demo/mount"
+  --report "$demo/report.html" -- "$python" "$train" "$mount" $epochs "$demo/mount"
 
 step "What happened"
 "$python" tests/demo/show.py "$demo"
+printf '\n  The report of the job, a page for a browser: %s\n' "${demo#"$PWD"/}/report.html"

@@ -125,7 +125,7 @@ def plot(top, plain, mount, costs, nodes):
 def main():
     top = sys.argv[1]
     plain, mount = load(top, "plain"), load(top, "mount")
-    summary = report.Report(os.path.join(top, "mount.report.json"))
+    summary = report.Report(os.path.join(top, "report.html"))
     nodes = [summary.files(node) for node in range(summary.nodes)]
     losses = [run["losses"] for run in plain + mount]
     good = check(len(plain) == len(mount) == 2 and len(losses[0]) > 0 and all(l == losses[0] for l in losses),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the JSON report of fs-launch: report.py FILE WORD...
+"""Reads a report of fs-launch, JSON or page: report.py FILE WORD...
 
 A word is a check: every-node-remote (each node got files from another one), none-shared (nothing came from shared
 storage), no-errors; or a number to print: files.NODE.PLACE, or nodes.NODE.KEY, total.KEY. The demo imports it."""
@@ -13,7 +13,10 @@ ERRORS = ("errors", "fallbacks", "checksum_errors", "timeouts", "refused")
 class Report:
     def __init__(self, path):
         with open(path) as f:
-            self.data = json.load(f)
+            text = f.read()
+        if path.endswith(".html"):
+            text = text.split(' id="data">', 1)[1].split("</script>", 1)[0]
+        self.data = json.loads(text)
         self.nodes = len(self.data["nodes"])
 
     def number(self, node, key):
