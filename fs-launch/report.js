@@ -58,6 +58,9 @@ function picture(where, draw) {
   pictures.push(p);
   return p;
 }
+function redrawForPrint() {
+  for (const p of pictures) p.where.replaceChildren(p.draw(p.where.closest('.many') ? 340 : 700));
+}
 function redraw() {
   for (const p of pictures) {
     const width = Math.floor(p.where.clientWidth);
@@ -108,10 +111,10 @@ function timeChart(r, top, width, height, labelled) {
   const x = t => left + w * t / end, y = b => up + (height - up - bottom) * (1 - b / top.bytes);
   const yw = v => up + (height - up - bottom) * (1 - v / top.wait), base = r.seconds.map(() => 0);
   const svg = s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'bytes a second over time'});
-  for (const v of ticks(top.bytes, labelled ? 5 : 2, 1024))
+  for (const v of ticks(top.bytes, labelled ? 5 : 3, 1024))
     svg.append(s('line', {class: 'grid', x1: left, x2: left + w, y1: y(v), y2: y(v)}),
       s('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, v > 0 ? size(v) + '/s' : '0'));
-  for (const v of ticks(top.wait, labelled ? 5 : 2)) if (v > 0)
+  for (const v of ticks(top.wait, labelled ? 5 : 3)) if (v > 0)
     svg.append(s('text', {x: left + w + 6, y: yw(v) + 4}, +v.toPrecision(2) + ' s/s'));
   for (const t of timeTicks(end, w / 75)) if (x(t) < left + w - 12 || t === 0)
     svg.append(s('text', {x: x(t), y: height - 4, 'text-anchor': t === 0 ? 'start' : 'middle'}, clock(t, end)));
@@ -291,7 +294,7 @@ function drawOutputs(d) {
   if (o.failed > 0) parts.push(count(o.failed) + ' could not be copied or kept (' + count(o.lost) + ' lost).');
   if (o.gone > 0) parts.push(count(o.gone) + ' lost with their nodes.');
   at('outputs-about').textContent = parts.join(' ');
-  const shown = o.names.slice(0, 100), rest = o.names.length - shown.length;
+  const shown = [...o.names].sort((a, b) => b.size - a.size || (a.name < b.name ? -1 : 1)).slice(0, 50), rest = o.names.length - shown.length;
   if (shown.length > 0) table(at('outputs'), ['Name', 'Node', 'Size'],
     shown.map(f => [h('td', {class: 'name'}, f.name), String(f.node), size(f.size)])
       .concat(rest > 0 ? [['and ' + count(rest) + ' more', '', '']] : []));
@@ -342,5 +345,12 @@ function draw(d) {
   at('version').textContent = 'FanStore ' + d.fanstore + '. The same data as JSON is in this file; docs/report.md explains it.';
   redraw();
   new ResizeObserver(redraw).observe(at('page'));
-  addEventListener('beforeprint', () => document.querySelectorAll('details').forEach(x => { x.open = true; }));
+  addEventListener('beforeprint', () => {
+    document.querySelectorAll('details').forEach(x => { x.open = true; });
+    redrawForPrint();
+  });
+  addEventListener('afterprint', () => {
+    for (const p of pictures) p.width = 0;
+    redraw();
+  });
 }

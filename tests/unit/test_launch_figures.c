@@ -47,6 +47,7 @@ static void end(struct fs_launch *l) {
   free(l->part);
   free(l->place);
   free(l->staged);
+  free(l->pair_bytes);
   free(l);
 }
 
@@ -260,6 +261,29 @@ static void test_shared(void **state) {
   end(l);
 }
 
+/* What came from which node, also from daemons that say what cannot be. */
+static void test_fetched(void **state) {
+  (void)state;
+  static const char *const lines[] = {"@fs fetched rank=0 from=1:10:1000:50,2:5:500:60\n",
+                                      "@fs fetched rank=2 from=1:1:1:1\n",
+                                      "@fs fetched rank=3 from=1:10:1000:50\n",
+                                      "@fs fetched rank=0 from=3:1:1:1,1:1:1:1\n",
+                                      "@fs fetched rank=0 from=4294967297:1:1:1\n",
+                                      "@fs fetched rank=0 from=1:1:1\n",
+                                      "@fs fetched rank=0 from=,,,\n",
+                                      "@fs fetched rank=0\n"};
+  struct fs_launch *l = job(3, 10);
+  for (size_t i = 0; i < FS_ARRAY_LEN(lines); i++) fs_control_line_in(l, lines[i], strlen(lines[i]));
+  assert_int_equal(l->node[0].served.blocks, 0);
+  assert_int_equal(l->node[1].served.blocks, 11);
+  assert_int_equal(l->node[1].served.us, 51);
+  assert_int_equal(l->node[2].served.bytes, 500);
+  assert_int_equal(l->pair_bytes[1 * 3 + 0], 1000);
+  assert_int_equal(l->pair_bytes[1 * 3 + 2], 1);
+  assert_int_equal(l->pair_bytes[2 * 3 + 0], 500);
+  end(l);
+}
+
 static void test_idle(void **state) {
   (void)state;
   struct fs_launch *l = job(3, 120);
@@ -284,6 +308,7 @@ int main(void) {
       cmocka_unit_test(test_small_cache),
       cmocka_unit_test(test_busy),
       cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_fetched),
       cmocka_unit_test(test_idle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
