@@ -103,11 +103,17 @@ static void slow_node(const struct fs_launch *l, struct fs_figures *f) {
   }
 }
 
+static bool has_owner(const struct fs_owners *place, uint32_t node) {
+  bool found = place->everywhere;
+  for (unsigned i = 0; i < place->owners; i++) found = found || place->owner[i] == node;
+  return found;
+}
+
 /* Bytes of the partitions that only other nodes have. */
 static uint64_t held_by_others(const struct fs_launch *l, uint32_t node) {
   uint64_t bytes = 0;
   for (uint64_t p = 0; p < l->parts; p++)
-    if (l->place[p].owners > 0 && !l->staged[node * l->parts + p]) bytes += l->part[p].size;
+    if (l->place[p].owners > 0 && !has_owner(&l->place[p], node)) bytes += l->part[p].size;
   return bytes;
 }
 

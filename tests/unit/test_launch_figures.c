@@ -27,11 +27,9 @@ static struct fs_launch *job(uint32_t nodes, uint64_t seconds) {
   l->parts = nodes;
   l->part = calloc(nodes, sizeof(*l->part));
   l->place = calloc(nodes, sizeof(*l->place));
-  l->staged = calloc((size_t)nodes * nodes, sizeof(*l->staged));
   for (uint32_t i = 0; i < nodes; i++) {
     l->part[i].size = 1024 * MIB;
     l->place[i] = (struct fs_owners){.owner = {(uint16_t)i}, .owners = 1};
-    l->staged[(size_t)i * nodes + i] = true;
     snprintf(l->node[i].host, sizeof(l->node[i].host), "h%u", i);
   }
   l->began_ms = BEGAN;
@@ -46,7 +44,6 @@ static void end(struct fs_launch *l) {
   free(l->dataset);
   free(l->part);
   free(l->place);
-  free(l->staged);
   free(l->pair_bytes);
   free(l);
 }
