@@ -32,7 +32,7 @@ assert r["command"][-1] == '</script>"<!-- & x' and "--dataset" in r["options"] 
 assert [d["files"] for d in r["datasets"]] == [301]
 seconds, nodes = r["timeline"]["seconds"], r["timeline"]["nodes"]
 assert seconds == sorted(seconds) and abs(seconds[-1] - r["seconds"]) < 0.01, (seconds, r["seconds"])
-for key, total in (("files", "opens"), *((k, k) for k in ("bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"))):
+for key, total in (("files", "opens"), ("wait_ms", "wait_ms"), *((k, k) for k in ("bytes_local", "bytes_cache", "bytes_remote", "bytes_shared"))):
     for line, node in zip(nodes, r["nodes"]):
         assert len(line[key]) == len(seconds) and sum(line[key]) == node[total], (key, line[key], node[total])
 assert r["total"]["opens"] == 3 * 301 and r["total"]["bytes_remote"] > 0
@@ -41,6 +41,11 @@ assert r["epochs"][0]["start_s"] == 0 and 0 <= r["epochs"][1]["hit_ratio"] <= 1
 for i, row in enumerate(r["matrix"]):
     assert row[i] == 0 and sum(row) == r["served"][i]["bytes"]
     assert sum(column[i] for column in r["matrix"]) == r["nodes"][i]["fetched_bytes"] > 0
+waits = [l for l in r["latency"] if (l["op"], l["place"]) == ("read", "remote")]
+assert [l["rank"] for l in waits] == [0, 1, 2]
+for l in r["latency"]:
+    assert sum(n for _, n in l["buckets"]) == l["n"] > 0 and l["p50_us"] <= l["p90_us"] <= l["p99_us"] <= l["max_us"], l
+assert [round(1000 * w["wait_s"]) for w in r["waiting"]] == [n["wait_ms"] for n in r["nodes"]]
 assert all(s["mean_us"] > 0 for s in r["served"])
 END
 echo "ok - the JSON adds up, and a plain job has no warnings"
