@@ -146,8 +146,7 @@ static void end_programs(struct fs_launch *l) {
 
 int fs_background_serve(struct fs_launch *l) {
   if (!tell_ready(l)) return FS_EXIT_FAILED;
-  l->begun = true;
-  l->command_ns = fs_now_ns();
+  fs_command_begins(l);
   while (!l->signal && !l->stop_asked) {
     fs_daemons_look(l);
     fs_events_step(l, fs_now_ns() + FS_NS_PER_S);

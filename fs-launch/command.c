@@ -94,26 +94,25 @@ static void command_child(const struct fs_launch *l, pid_t parent) {
   _exit(status);
 }
 
-static uint64_t wall_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+void fs_command_begins(struct fs_launch *l) {
+  l->begun = true;
+  l->command_ns = fs_now_ns();
+  l->began_ms = fs_clock_ns(CLOCK_REALTIME) / 1000000;
 }
 
 static int start_command(struct fs_launch *l) {
   pid_t self = getpid();
   fflush(NULL);
-  l->command_ns = fs_now_ns();
-  l->began_ms = wall_ms();
+  fs_command_begins(l);
   if (!by_mpirun(l)) fs_group_begin();
   l->command = fork();
   if (l->command == 0) command_child(l, self);
   if (l->command > 0) {
-    l->begun = true;
     fs_guard_watch(l, l->command);
     return 0;
   }
   fs_say("fork: %s", strerror(errno));
+  l->begun = false;
   return FS_EXIT_FAILED;
 }
 

@@ -20,6 +20,7 @@
 #include "ipc/processes.h"
 #include "ipc/rundir.h"
 #include "live.h"
+#include "mpi.h"
 #include "placement.h"
 #include "sample.h"
 #include "util/network.h"
@@ -278,50 +279,6 @@ int fs_guard_start(struct fs_launch *l);
 void fs_guard_watch(struct fs_launch *l, pid_t pid);
 void fs_guard_dismiss(struct fs_launch *l);
 
-/* mpi.c: how a version of Open MPI spells what fs-launch asks of mpirun. Each text is words, to which
-   mpirun.c adds a value where there is one. */
-#define FS_MPI_NAMES 3
-struct fs_mpi {
-  unsigned major;
-  const char *place, *here;              /* on which hosts; on this one only */
-  const char *mca;                       /* before the name of a parameter of mpirun's */
-  const char *attached;                  /* remote daemons keep their stderr */
-  const char *signals;                   /* to pass on */
-  const char *session;                   /* directory for mpirun's files on this host, */
-  bool session_all;                      /* or on all hosts, so that it can only be given on this one */
-  const char *agent, *agent_args;        /* remote shell, its arguments */
-  const char *starter, *daemon;          /* the command that starts mpirun's daemon, and its name */
-  const char *session_set[FS_MPI_NAMES]; /* variables by which the user may have set the same */
-  const char *agent_set[FS_MPI_NAMES], *agent_args_set[FS_MPI_NAMES], *step_set;
-};
-/* Runs a program without a preloaded library and returns its output, which pclose closes, or NULL. */
-FILE *fs_program_says(const char *path, const char *arguments);
-/* Asks mpirun for its version. Returns 0, or the exit status after a message. */
-int fs_mpi_find(struct fs_launch *l);
-/* Returns the value of the first of these variables that is set, or NULL. */
-const char *fs_mpi_set(const char *const names[FS_MPI_NAMES]);
-
-/* mpirun.c: command lines of mpirun, as NULL-terminated arrays; fs_words_free frees them. */
-struct fs_words {
-  char **word;
-  size_t n, room;
-};
-void fs_words_add(struct fs_words *w, const char *format, ...) FS_PRINTF(2, 3);
-void fs_words_all(struct fs_words *w, const char *text); /* adds each word of the text */
-void fs_words_free(struct fs_words *w);
-void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w);
-void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w);
-void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one process on each host;
-                                                                        the caller adds words */
-/* Like fs_mpirun_plain, on these n hosts. */
-void fs_mpirun_on(const struct fs_launch *l, const char *hosts, uint32_t n, struct fs_words *w);
-/* Sets the environment in the child before it executes mpirun. */
-void fs_mpirun_environment(const struct fs_launch *l, bool daemons);
-void fs_slurm_export(void);                      /* lets srun pass the environment on */
-void fs_mpirun_paths(const struct fs_launch *l); /* saves PATH etc. for COMMAND;
-                                                    fs_mpirun_paths_back restores them */
-void fs_mpirun_paths_back(void);
-
 /* events.c */
 int fs_events_open(struct fs_launch *l);
 bool fs_is_user_signal(int sig);                            /* SIGUSR1, SIGUSR2: for COMMAND only */
@@ -363,6 +320,7 @@ const char *fs_noise_with(const struct fs_launch *l, const char *word); /* the f
 const char *fs_noise_telling(const struct fs_launch *l, char *out, size_t size);
 
 /* command.c */
+void fs_command_begins(struct fs_launch *l);            /* notes the time */
 int fs_command_run(struct fs_launch *l);                /* returns COMMAND's exit status, or that of
                                                            a failure */
 bool fs_command_interrupted(const struct fs_launch *l); /* true if COMMAND ended by a signal or
@@ -478,23 +436,6 @@ void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tel
 bool fs_lock_alone(int dir, const char *name, int lock);
 bool fs_local_top(const char *name); /* true for "fanstore", "fanstore-node0", ...: directories of
                                         staged data */
-
-/* network.c: the interface between the hosts (docs/networks.md) */
-/* Chooses this host's. Returns 0, or the exit status after a message about --network. */
-int fs_network_choose(struct fs_launch *l);
-/* Adds mpirun's parameters, and those of fanstored. */
-void fs_network_mpirun(const struct fs_launch *l, struct fs_words *w);
-void fs_network_daemons(const struct fs_launch *l, struct fs_words *w);
-/* Returns true if rank 0 could not send the placement to some node within ten seconds. */
-bool fs_network_cut(const struct fs_launch *l);
-void fs_network_reason(const struct fs_launch *l, char *why, size_t size);
-void fs_network_hint(const struct fs_launch *l, char *why, size_t size); /* adds where mpirun waits */
-/* Chooses the interface for an MPI process of COMMAND, if peers are given. */
-void fs_network_rank(const char *peers, const char *network);
-/* Takes the line of another host about a wrong --network out of mpirun's stderr. */
-void fs_network_noise(struct fs_launch *l, const char *line);
-/* Hidden command: runs mpirun's daemon on another host, with that host's interface. */
-int fs_network_run(int argc, char **argv);
 
 /* remote.c: cleans up on other hosts after daemons that died. */
 void fs_remote_end(struct fs_launch *l);

@@ -132,7 +132,7 @@ static void each_total(const struct fs_launch *l, FILE *out, bool json) {
 
 static void json_words(const char *key, char *const *word, int n, FILE *out) {
   fprintf(out, "  \"%s\": [", key);
-  for (int i = 0; i < n && word[i]; i++) {
+  for (int i = 0; word && i < n && word[i]; i++) {
     if (i > 0) fputs(", ", out);
     fs_json_string(out, word[i]);
   }
