@@ -3,6 +3,7 @@
  * Reads a job's live file, <run>/live, which its fs-launch replaces once a second. Another program
  * may have written any bytes there: nothing in it is trusted, and all numbers of things are bounded.
  * Text in struct fs_view may have any bytes but NUL: print it by fs_printable or fs_json_string.
+ * docs/internals/live.md describes the file.
  */
 #ifndef FS_LAUNCH_WATCH_VIEW_H
 #define FS_LAUNCH_WATCH_VIEW_H
