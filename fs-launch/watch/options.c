@@ -100,7 +100,7 @@ static fs_err set_or_help(struct fs_watch_options *o, int id, const char *value,
   if (id == O_HELP || id == O_VERSION) exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
   if (id > 0) return set(o, id, value);
   if (o->job || value[0] == '\0') {
-    fs_say("%s: name one job", value[0] == '\0' ? "''" : value);
+    fs_say("'%s': give one JOB", value);
     return -EINVAL;
   }
   o->job = value;
