@@ -41,7 +41,6 @@ static const char *const words[] = {"--job",
                                     "always",
                                     "direct",
                                     "--read-only",
-                                    "--peers",
                                     "--network",
                                     "fd77::/64",
                                     "--"};
@@ -83,9 +82,11 @@ int fs_daemon_run(const struct fs_daemon_config *c, struct fs_net *net) {
   return 0;
 }
 
-/* Help and version leave by exit; --local-default makes a directory where its name is another user's. */
+/* Help and version leave by exit; --local-default makes a directory where its name is another user's; --peers looks
+   names up. */
 static bool left_out(const char *word) {
-  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0 || strstr(word, "local-def");
+  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0 || strstr(word, "local-def") ||
+         strncmp(word, "--p", 3) == 0;
 }
 
 static void check_options(const uint8_t *data, size_t size) {

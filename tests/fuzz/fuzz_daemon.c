@@ -34,6 +34,7 @@
 #include "daemon/outputs/service.h"
 #include "daemon/outputs/written.h"
 #include "daemon/replicas/replicas.h"
+#include "daemon/sample/sample.h"
 #include "daemon/stagein/stagein.h"
 #include "daemon/stageout/stageout.h"
 #include "fuzz_calls.h"
@@ -170,9 +171,10 @@ static void start(void) {
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
   static fs_err (*const start[])(struct fs_daemon *) = {
-      fs_fetcher_new,    fs_server_new,     fs_leases_start,      fs_ctl_build,   fs_service_start,
-      fs_backing_new,    fs_forwarders_new, fs_node_segments_new, fs_written_new, fs_open_files_new,
-      fs_stageout_start, fs_stagein_start,  fs_replicas_start,    fs_locks_new,   fs_lock_holders_new};
+      fs_fetcher_new,    fs_server_new,     fs_leases_start,     fs_ctl_build,
+      fs_service_start,  fs_backing_new,    fs_forwarders_new,   fs_node_segments_new,
+      fs_written_new,    fs_open_files_new, fs_stageout_start,   fs_stagein_start,
+      fs_replicas_start, fs_locks_new,      fs_lock_holders_new, fs_sampler_new};
   fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUTPUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
   for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);
