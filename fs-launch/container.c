@@ -17,7 +17,7 @@ struct fs_container {
   const char *name;
   const char *bind, *env;           /* formats: a path twice; a name and a value */
   const char *bad_path, *bad_value; /* bytes that they may not have */
-  bool shares;                      /* it shares /tmp and /dev, and can bind nothing below them */
+  bool shares;                      /* it shares /dev and TMPDIR, which becomes its /tmp */
   bool user;                        /* programs run as another user unless told otherwise */
 };
 
@@ -48,15 +48,21 @@ static void bind_add(struct binds *b, const char *path) {
   snprintf(b->path[b->n++], PATH_MAX, "%s", path);
 }
 
-/* Forgets the directories that such a runtime shares. */
+/* Forgets the directories that such a runtime shares. Its /tmp is TMPDIR, so all of this host's /tmp
+   replaces it: /tmp is in each image, and a directory below it may not be. */
 static void drop_shared(struct binds *b) {
+  const char *tmp = getenv("TMPDIR");
+  bool lacks = false, other = tmp && strcmp(tmp, "/tmp") != 0;
   unsigned n = 0;
   for (unsigned i = 0; i < b->n; i++) {
-    if (strncmp(b->path[i], "/tmp/", 5) == 0 || strncmp(b->path[i], "/dev/", 5) == 0) continue;
+    bool below_tmp = strncmp(b->path[i], "/tmp/", 5) == 0;
+    lacks |= below_tmp;
+    if (below_tmp || strncmp(b->path[i], "/dev/", 5) == 0) continue;
     if (n != i) memcpy(b->path[n], b->path[i], PATH_MAX);
     n++;
   }
   b->n = n;
+  if (lacks && other) bind_add(b, "/tmp");
 }
 
 static void bind_add_parent(struct binds *b, const char *file) {
@@ -92,9 +98,9 @@ static int check_all(const struct fs_container *kind, const struct binds *b) {
 static void print_user(const struct fs_container *kind) {
   bool keep = strcmp(kind->name, "podman") == 0 && geteuid() != 0;
   if (keep)
-    printf("--userns=keep-id --ipc=host ");
+    printf("--userns=keep-id ");
   else
-    printf("--user %u:%u --ipc=host ", (unsigned)geteuid(), (unsigned)getegid());
+    printf("--user %u:%u ", (unsigned)geteuid(), (unsigned)getegid());
 }
 
 int fs_container_print(const struct fs_container *kind, const struct fs_join *j) {

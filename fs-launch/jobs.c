@@ -140,10 +140,19 @@ static int find_path(const struct fs_job *list, size_t n, const char *path, stru
   return FS_EXIT_FAILED;
 }
 
+/* Returns the name of the job that this process is a program of, or NULL. */
+static const char *own_job(const struct fs_job *list, size_t n) {
+  const char *run = getenv(FS_ENV_RUN);
+  for (size_t i = 0; run && i < n; i++)
+    if (strcmp(list[i].run, run) == 0) return list[i].name;
+  return NULL;
+}
+
 int fs_jobs_find(const char *word, struct fs_job *job) {
   FS_AUTO_FREE struct fs_job *list = NULL;
   size_t n = fs_jobs_list(&list);
   if (word && strchr(word, '/')) return find_path(list, n, word, job);
+  if (!word && n > 1) word = own_job(list, n);
   if (!word && n > 1) return tell_several(list, n);
   for (size_t i = 0; i < n; i++)
     if (!word || strcmp(list[i].name, word) == 0) {

@@ -23,8 +23,8 @@ static const struct fs_opt env_opts[] = {
 static const struct fs_opt stop_opts[] = {HELP_HELP};
 
 #define HELP_JOB                                                                                                       \
-  "JOB is a name that fs-launch --daemon has printed, or a run directory. Without JOB it is your only job on\n"        \
-  "this host.\n\nOptions:\n"
+  "JOB is a name that fs-launch --daemon has printed, or a run directory. Without JOB it is the job\n"                 \
+  "whose COMMAND calls fs-launch, else your only job on this host.\n\nOptions:\n"
 
 static void help_attach(void) {
   printf("usage: fs-launch attach [JOB] [options] [--] [COMMAND [ARG...]]\n\n"

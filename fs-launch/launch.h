@@ -268,8 +268,8 @@ struct fs_job {
 };
 /* Stores the jobs, sorted by name, in *list, which the caller frees. Returns their number. */
 size_t fs_jobs_list(struct fs_job **list);
-/* Finds the job that `word` names: its name, or the path of its run directory. NULL: the only job.
-   Returns 0 or the exit status. */
+/* Finds the job that `word` names: its name, or the path of its run directory. NULL: the job
+   that this process is a program of, or the only one. Returns 0 or the exit status. */
 int fs_jobs_find(const char *word, struct fs_job *job);
 
 /* guard.c: a child that survives kill -9 of this process, then ends the job's processes and removes

@@ -27,8 +27,8 @@ static const char *base_name(const char *path) {
   "starts the command with other rights and a cleaned environment, without LD_PRELOAD; run fs-launch inside it"
 #define ELSEWHERE "runs the command on another host, without LD_PRELOAD; name the hosts to fs-launch (--hosts) instead"
 #define CONTAINER                                                                                                      \
-  "runs the command in a container, where libfanstore.so is not; run fs-launch in the container, or bind-mount the "   \
-  "library, the run directory and the local directory, and pass LD_PRELOAD and FANSTORE_*"
+  "runs the command in a container, where libfanstore.so is not, without the job's environment; give it the options "  \
+  "that fs-launch env --container prints (docs/containers.md)"
 #define PARALLEL                                                                                                       \
   "may not pass LD_PRELOAD and FANSTORE_* on to other hosts; use fs-launch --np instead, or its option to export them"
 

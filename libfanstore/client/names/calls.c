@@ -91,6 +91,7 @@ static const char *fs_own_why(const struct fs_node *node, const struct fs_link *
   if (link ? fs_link_known_dead(link) : err == -ECONNREFUSED || err == -ENOENT) return "has ended";
   if (link || err == -ETIMEDOUT) return "does not answer";
   if (err == -EPROTONOSUPPORT) return "is of another version";
+  if (err == -EACCES || err == -EPERM) return "is another user's (run the program as the user of the job)";
   return err == -EUSERS ? "has too many clients" : "cannot be asked";
 }
 

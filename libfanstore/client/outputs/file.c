@@ -262,6 +262,16 @@ static fs_fd open_lowest(const char *path, int flags, mode_t mode) {
   return fd;
 }
 
+/* The directory of the backing files is the daemon's and goes with it. If the daemon is there, this
+   program sees other files than its daemon does. Tells this once. */
+static fs_fd backing_unseen(const struct fs_node *node) {
+  static _Atomic uint32_t told;
+  if (node && fs_node_alive(node) && !atomic_exchange(&told, 1))
+    FS_NOTE("the job's local directory (", node->ctl->backing, ") does not exist for this program (a container?): ",
+            "output files are EIO; bind what fs-launch env --container prints");
+  return -EIO;
+}
+
 /* Makes a number and its backing file. Nobody else has the name, except if a signal handler has
    forked between the two: then the child or the parent may. */
 static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mode) {
@@ -271,7 +281,7 @@ static fs_fd new_backing(uint64_t *id, char path[PATH_MAX], int flags, mode_t mo
     if (err != 0) return err;
     fd = open_lowest(path, (flags & ~O_NOFOLLOW) | O_CREAT | O_EXCL, mode & 07777);
   } while (fd == -EEXIST);
-  return fd == -ENOENT ? -EIO : fd; /* the directory is the daemon's, and goes with it */
+  return fd == -ENOENT ? backing_unseen(fs_names_node()) : fd;
 }
 
 fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
