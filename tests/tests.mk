@@ -67,7 +67,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
 
-.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-processors check-deploy check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
+.PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-processors check-deploy check-containers check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
   check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
@@ -150,6 +150,11 @@ check-deploy: ## the Debian package, modules, recipes for Spack and Ansible, Slu
 	@tests/setup/packages.sh build check systems deploy
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,deploy)
+
+check-containers: ## programs in Docker, Podman, Charliecloud and namespaces, with the host's daemons (as root)
+	@tests/setup/packages.sh build check systems containers
+	@$(SUB) all
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,containers)
 
 check-lint: setup-check
 	@$(SUB) all

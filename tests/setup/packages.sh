@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems|processors|deploy}...
+# Installs what a purpose needs and the machine lacks: packages.sh {build|check|demo|bench|clients|ci|afl|systems|processors|deploy|containers}...
 # Called by `make check`, `make demo`, `make bench` and .ci/run. Where there is apt-get, Debian's packages are
 # installed; elsewhere everything is looked for by what it provides, and what is missing is named. Says nothing when
 # all is there. FS_NO_INSTALL=1: only say what is missing.
@@ -107,7 +107,13 @@ processors gcc-powerpc64le-linux-gnu cmd:powerpc64le-linux-gnu-gcc
 processors debian-archive-keyring cmd:dpkg-deb
 deploy debhelper      cmd:dh
 deploy lintian        cmd:lintian
-deploy ansible-core   cmd:ansible-playbook'
+deploy ansible-core   cmd:ansible-playbook
+containers docker.io      cmd:dockerd
+containers podman         cmd:podman
+containers runc           cmd:runc
+containers charliecloud   cmd:ch-run
+containers uidmap         cmd:newuidmap
+containers tini           cmd:docker-init'
 
 # All packages that are installed, each between spaces.
 installed() {
@@ -150,9 +156,9 @@ missing() { # PURPOSE...
   done <<<"$table" | sort -u
 }
 
-[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems|processors|deploy ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 build|check|demo|bench|clients|ci|afl|systems|processors|deploy|containers ..." >&2; exit 2; }
 for purpose in "$@"; do
-  case $purpose in build | check | demo | bench | clients | ci | afl | systems | processors | deploy) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
+  case $purpose in build | check | demo | bench | clients | ci | afl | systems | processors | deploy | containers) ;; *) echo "$0: no list '$purpose'" >&2; exit 2 ;; esac
 done
 
 need=$(missing "$@")
