@@ -93,6 +93,15 @@ int fs_local_io_parse(const char *word) {
 static const char *const fs_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                             "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
 
+/* Returns a rank that a launcher has set, or NULL. A batch script of Slurm also has SLURM_PROCID, and
+   so has what it starts without srun: their ranks come from another launcher. */
+static const char *fs_rank_of(const char *name) {
+  const char *rank = getenv(name), *tasks = getenv("SLURM_STEP_NUM_TASKS");
+  uint64_t n;
+  if (strcmp(name, "SLURM_PROCID") != 0) return rank;
+  return tasks && fs_parse_u64(tasks, 2, UINT32_MAX, &n) == 0 ? rank : NULL;
+}
+
 uint32_t fs_node_decide(enum fs_node_source *source) {
   enum fs_node_source ignored;
   uint64_t node, nodes;
@@ -103,7 +112,7 @@ uint32_t fs_node_decide(enum fs_node_source *source) {
   *source = FS_NODE_BY_RANK;
   if (emulate && fs_parse_u64(emulate, 1, FS_MAX_NODES, &nodes) == 0) {
     for (size_t i = 0; i < FS_ARRAY_LEN(fs_rank_names); i++) {
-      const char *rank = getenv(fs_rank_names[i]);
+      const char *rank = fs_rank_of(fs_rank_names[i]);
       if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &node) == 0) return (uint32_t)(node % nodes);
     }
   }

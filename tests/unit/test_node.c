@@ -38,6 +38,7 @@ static void test_decide(void **state) {
                                       "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
   (void)state;
   for (unsigned i = 0; i < 6; i++) unsetenv(ranks[i]);
+  unsetenv("SLURM_STEP_NUM_TASKS");
   unsetenv("FANSTORE_NODE");
   unsetenv("FANSTORE_EMULATE");
   decides(0, FS_NODE_DEFAULT);
@@ -47,6 +48,13 @@ static void test_decide(void **state) {
   decides(2, FS_NODE_BY_RANK);
   unsetenv("RANK");
   decides(0, FS_NODE_DEFAULT);
+  setenv("SLURM_PROCID", "1", 1);
+  decides(0, FS_NODE_DEFAULT); /* a batch script's, or that of a step's only task */
+  setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+  decides(0, FS_NODE_DEFAULT);
+  setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  decides(1, FS_NODE_BY_RANK);
+  unsetenv("SLURM_PROCID");
   for (int i = 5; i >= 0; i--) { /* the earlier in the order wins */
     setenv(ranks[i], i % 2 ? "4" : "5", 1);
     decides(i % 2 ? 1 : 2, FS_NODE_BY_RANK);
