@@ -3,96 +3,18 @@
 # slow
 # timeout: 240
 # long: 70
-# A Slurm cluster of two nodes and a login host, each a network namespace: fs-launch in batch scripts, by docs/slurm.md.
+# A Slurm cluster of two nodes and a login host (tests/slurm.sh): fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
 # is to end, a job that is cancelled, and bench/mdtest.sh and bench/ior.sh. Each node runs the prolog and the epilog of
 # docs/examples/slurm.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../netns.sh"
-need_command munged slurmctld slurmd sbatch srun scancel
-netns_up 3
-mpirun_slurm=$(ompi_info --parsable 2>/dev/null | grep -c '^mca:plm:slurm:' || :)
-[ "$mpirun_slurm" -gt 0 ] || skip "this Open MPI knows nothing of Slurm"
-
-# ---- the cluster: h1 is the login host ----
-etc=$work/etc
-export SLURM_CONF=$etc/slurm.conf
-mkdir -p "$etc/state"
-head -c 1024 /dev/urandom >"$etc/key"
-chmod 400 "$etc/key"
-cat >"$SLURM_CONF" <<END
-ClusterName=test
-SlurmctldHost=h1
-SlurmUser=root
-AuthInfo=socket=$etc/munge
-StateSaveLocation=$etc/state
-SlurmdSpoolDir=$etc/spool-%n
-SlurmdPidFile=$etc/%n.pid
-SlurmctldPidFile=$etc/slurmctld.pid
-SlurmdLogFile=$etc/%n.log
-SlurmctldLogFile=$etc/slurmctld.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU_Memory
-DefMemPerCPU=300
-SlurmdParameters=config_overrides
-MpiDefault=none
-ReturnToService=2
-KillWait=5
-Prolog=$etc/prolog
-Epilog=$etc/epilog
-NodeName=h[2-3] CPUs=2 RealMemory=1000 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES OverSubscribe=NO
-END
-mkdir -m 1777 "$work/nvme"
-for script in prolog epilog; do
-  # Each says in a file that it has come to its end.
-  sed "s|^local=/local|local=$work/nvme|; s|/usr/local/bin|$bin|; s|^exit 0|echo $script >>$etc/scripts; &|" \
-    "$root/docs/examples/slurm/$script" >"$etc/$script"
-  chmod +x "$etc/$script"
-done
-echo CgroupPlugin=cgroup/v1 >"$etc/cgroup.conf"
-on() { # HOST COMMAND...
-  local host=$1
-  shift
-  netns_on "$host" env SLURM_CONF="$SLURM_CONF" "$@"
-}
-server() { # HOST COMMAND...: in the background, until netns_down; slurmd wants to see cgroups, which it does not use
-  on "$1" sh -c 'mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; exec "$@"' - "${@:2}" >>"$etc/servers.log" 2>&1 </dev/null &
-}
-server h1 munged --foreground --force --key-file="$etc/key" --socket="$etc/munge" --pid-file="$etc/munge.pid" \
-  --log-file="$etc/munge.log" --seed-file="$etc/munge.seed"
-wait_until 20 test -S "$etc/munge"
-server h1 slurmctld -D
-server h2 slurmd -N h2 -D
-server h3 slurmd -N h3 -D
-all_idle() { [ "$(on h1 sinfo -h -o %T 2>/dev/null)" = idle ]; }
-for ((i = 0; i < 150; i++)); do
-  if all_idle; then break; fi
-  sleep 0.1
-done
-all_idle || { tail -n 5 "$etc"/*.log && skip "the cluster does not start here"; }
-
-# ---- jobs ----
+. "$(dirname "$0")/../slurm.sh"
+cluster_up 2
 random_files "$work/source" 40 4 1 100 5000 100000
 pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
-mkdir "$work/out"
 cd "$work"
 export l="$bin/fs-launch --dataset $work/ds --local-dir $net_local"
-job() { # SBATCH'S OPTION... ; the script's lines on standard input; output to $work/out.txt
-  { echo '#!/bin/bash' && cat; } >job.sh
-  rm -rf out.txt up-* out/* again
-  id=$(on h1 sbatch --parsable -N2 --ntasks-per-node=1 -o "$work/out.txt" "$@" job.sh)
-}
-gone() { ! on h1 squeue -h -o %i | grep -qx "$id"; }
-ended() {
-  wait_until 60 gone
-  wait_until 60 all_idle
-}
-shows() { # WHAT LINE TIMES
-  [ "$(grep -cx -- "$2" out.txt)" = "$3" ] || fail "$1: not $3 times '$2': $(cat out.txt)"
-}
 
 job <<END
 $l --np 2 --report $work/r.json -- sh -c 'hostname; diff -r $work/source $mnt && echo same'

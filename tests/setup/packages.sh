@@ -94,6 +94,8 @@ ci    slurmctld       cmd:slurmctld
 ci    slurmd          cmd:slurmd
 ci    slurm-client    cmd:sbatch
 ci    munge           cmd:munged
+ci    pdsh            cmd:pdsh
+ci    python3-ipykernel py:ipykernel
 ci    prometheus      cmd:prometheus
 ci    prometheus-node-exporter cmd:prometheus-node-exporter
 ci    curl            cmd:curl

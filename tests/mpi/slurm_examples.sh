@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# slow
+# timeout: 120
+# long: 20
+# The batch scripts of docs/examples/slurm in a Slurm cluster of three nodes, with checksums and losses as on a plain
+# directory; srun in a shell that has joined a job; emulated nodes in a batch script.
+. "$(dirname "$0")/../functions.sh"
+. "$(dirname "$0")/../netns.sh"
+. "$(dirname "$0")/../slurm.sh"
+need_module mpi4py numpy
+cluster_up 3
+srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no PMIx"
+random_files "$work/source" 40 4 1 100 5000 100000
+pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
+cd "$work"
+l="$bin/fs-launch --dataset $work/ds --local-dir $net_local"
+
+example() { # NAME ARGUMENT...: its output to out.txt
+  sed "s|^dataset=.*|dataset=$work/ds|; s|^local=.*|local=$net_local|; s|^saved=.*|saved=$work/out|" \
+    "$root/docs/examples/slurm/$1.sbatch" >"$work/$1.sbatch"
+  rm -rf out.txt out/*
+  id=$(on h1 env PATH="$bin:$PATH" SLURM_MPI_TYPE=pmix sbatch --parsable -N3 -o "$work/out.txt" "$work/$1.sbatch" "${@:2}")
+  ended
+}
+each_node() { # WHAT FILES: each has read so many, and the whole dataset, from the nodes, by its own daemon
+  local h
+  for h in h2 h3 h4; do
+    grep -qE "^fs-launch: node . \($h\): $2 dataset files opened, .* 0.0% shared storage" out.txt || fail "$1: $h: $(cat out.txt)"
+    shows "$1" "$h: $whole" 1
+  done
+}
+cat >sums.sh <<END
+echo "\$(hostname): \$(cd $mnt && find d* -type f -exec sha1sum {} + | sort | sha1sum)"
+hostname >$mnt/sum-\$(hostname)
+END
+whole=$(cd source && find d* -type f -exec sha1sum {} + | sort | sha1sum)
+example train sh "$work/sums.sh"
+each_node train.sbatch 40
+equal "train.sbatch: saved" "h2 h3 h4" "$(cat out/sum-* | xargs)"
+echo "ok - train.sbatch"
+
+# Slurm's own PMIx starts the MPI program of the first step.
+program=$root/docs/examples/mpi_data_parallel.py
+mpirun --allow-run-as-root --oversubscribe -np 3 "$python" "$program" source >plain 2>err || fail "$(cat err)"
+equal "epochs" 3 "$(grep -c 'loss [0-9]' plain)"
+example steps "$python $program $mnt" "sh $work/sums.sh" "cat $mnt/sum-* | xargs" "exit 3" "echo not this"
+each_node steps.sbatch "[4-9][0-9]"
+equal "losses" "$(cat plain)" "$(grep ^epoch out.txt)"
+shows "steps.sbatch" "h2 h3 h4" 3
+shows "steps.sbatch" "not this" 0
+equal "steps.sbatch: saved" "h2 h3 h4" "$(cat out/sum-* | xargs)"
+echo "ok - steps.sbatch: $(tail -n 1 plain), as on a plain directory"
+
+job -N3 <<END
+job=\$($l --daemon --discard) || exit
+(eval "\$($bin/fs-launch env \$job)" && srun sh $work/sums.sh)
+$bin/fs-launch stop \$job
+echo "status \$?"
+# A batch script has SLURM_PROCID=0. This is not the rank of what another launcher starts.
+$l --emulate 2 -- sh -c 'for r in 0 1; do RANK=\$r sh -c "echo rank \\\$RANK node \\\$FANSTORE_NODE"; done'
+END
+ended
+each_node "srun after eval" 40
+shows "srun after eval" 'status 0' 1
+shows "emulated" "rank 0 node 0" 1
+shows "emulated" "rank 1 node 1" 1
+echo "ok - srun in a shell that has joined the job; emulated nodes in a batch script"
