@@ -37,20 +37,20 @@ static int tell_other_node(const struct fs_job *job, const bool here[FS_MAX_NODE
   return FS_EXIT_USAGE;
 }
 
-/* Finds the job and the environment of its node on this host. *node becomes the node whose words
-   these are. Returns 0 or the exit status. */
-static int find(const char *word, struct fs_job *job, int *node, struct fs_launch_env *e) {
+/* Finds the job, and the environment of this node, or of the first one on this host if node is
+   negative: they differ in nothing that programs see. Returns 0 or the exit status. */
+static int find(const char *word, struct fs_job *job, int node, struct fs_launch_env *e) {
   bool here[FS_MAX_NODES] = {false};
   int status = fs_jobs_find(word, job);
   if (status != 0) return status;
-  unsigned found = fs_env_nodes(job->run, true, here);
-  if (found == 0) return tell_closed(job);
-  if (*node >= 0 && !here[*node]) return tell_other_node(job, here, *node);
-  if (*node < 0) *node = fs_env_node(here, found);
-  fs_err err = fs_env_read(job->run, (unsigned)*node, e);
+  if (fs_env_nodes(job->run, true, here) == 0) return tell_closed(job);
+  if (node >= 0 && !here[node]) return tell_other_node(job, here, node);
+  for (int i = 0; node < 0; i++)
+    if (here[i]) node = i;
+  fs_err err = fs_env_read(job->run, (unsigned)node, e);
   if (err == 0) return 0;
   if (err == -ENOENT) return tell_closed(job);
-  fs_say("%s/node-%d.env: %s", job->run, *node, err == -EPROTO ? "it is of another FanStore" : strerror(-err));
+  fs_say("%s/node-%d.env: %s", job->run, node, err == -EPROTO ? "it is of another FanStore" : strerror(-err));
   return FS_EXIT_FAILED;
 }
 
@@ -62,12 +62,10 @@ static bool same_directory(const char *a, const char *b) {
 /* Sets the environment of the job's node. FANSTORE_RUN is spelled as the daemon spells it, because
    the job finds its programs by it. Returns 0 or the exit status. */
 static int join(struct fs_join *j) {
-  int node = j->node;
-  int status = find(j->word, &j->job, &node, &j->env);
-  bool emulated = status == 0 && j->env.value[FS_WORD_EMULATE][0] != '\0';
+  int status = find(j->word, &j->job, j->node, &j->env);
   if (status != 0) return status;
   const char *run = same_directory(j->env.value[FS_WORD_RUN], j->job.run) ? j->env.value[FS_WORD_RUN] : j->job.run;
-  return fs_env_set(&j->env, run, emulated ? j->node : node);
+  return fs_env_set(&j->env, run, j->node);
 }
 
 /* Returns true if programs can still join the node that fs_env_set has chosen. */

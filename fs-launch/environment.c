@@ -152,30 +152,23 @@ static int put(const struct fs_launch_env *e, unsigned word) {
   return e->value[word][0] != '\0' ? setenv(names[word], e->value[word], 1) : unsetenv(names[word]);
 }
 
-int fs_env_node(const bool here[FS_MAX_NODES], unsigned found) {
-  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-  unsigned node = 0;
-  uint64_t skip = 0;
-  if (rank && fs_parse_u64(rank, 0, UINT32_MAX, &skip) == 0) skip %= found;
-  while (!here[node] || skip > 0) skip -= here[node++];
-  return (int)node;
-}
-
 /*
  * Sets the node of this process. With emulated nodes the process's rank decides. Else a host has
- * one daemon and so one socket. A test bed may have several (slurmd can); then the processes are
- * spread over them by rank.
+ * one daemon and so one socket. A test bed may have several slurmd on one host, and so several
+ * daemons. The library then chooses as among emulated nodes, for each task of an srun too.
  */
 static int set_node(const char *run, int node) {
   bool here[FS_MAX_NODES] = {false};
-  unsigned found = node < 0 ? fs_env_nodes(run, false, here) : 1;
+  unsigned found = node < 0 ? fs_env_nodes(run, false, here) : 1, last = 0;
   char text[32];
   if (found == 0) {
     fs_say("%s: no daemon of this job is on this host, or this process sees other files than its daemon does", run);
     return FS_EXIT_FAILED;
   }
-  snprintf(text, sizeof(text), "%d", node < 0 ? fs_env_node(here, found) : node);
-  return setenv(FS_ENV_NODE, text, 1);
+  for (unsigned i = 0; i < FS_MAX_NODES; i++)
+    if (here[i]) last = i;
+  snprintf(text, sizeof(text), "%u", found > 1 ? last + 1 : node < 0 ? last : (unsigned)node);
+  return setenv(found > 1 ? FS_ENV_EMULATE : FS_ENV_NODE, text, 1);
 }
 
 int fs_env_set(const struct fs_launch_env *e, const char *run, int node) {

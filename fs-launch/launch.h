@@ -351,8 +351,6 @@ void fs_env_close(const char *run);
 /* Marks the nodes of this host, by their files in the run directory: with `open` those that
    programs can join, else those that have or had a daemon. Returns their number. */
 unsigned fs_env_nodes(const char *run, bool open, bool here[FS_MAX_NODES]);
-/* Returns the one of these nodes, at least one, for this process. */
-int fs_env_node(const bool here[FS_MAX_NODES], unsigned found);
 /* Sets the variables of this process. node: -1 if it is to be chosen. Returns 0 or the exit
    status. */
 int fs_env_set(const struct fs_launch_env *e, const char *run, int node);

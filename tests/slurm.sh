@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2154
 # A Slurm cluster of hosts made by netns.sh: h1 is the login host, the others are nodes. Each node runs the prolog and the
 # epilog of docs/examples/slurm. Source functions.sh, netns.sh and this file. Then
-#     cluster_up NODES          makes it, or skips the test where that is not possible
+#     cluster_up NODES [dense]  makes it, or skips the test where that is not possible; with a second partition, dense, of
+#                               two slurmds on the last host
 #     on HOST COMMAND...        runs COMMAND there
 #     job OPTION... <SCRIPT     submits a batch script with these options of sbatch, and sets $id
 #     ended                     waits for its end
@@ -14,7 +15,7 @@ mpirun_slurm=$(ompi_info --parsable 2>/dev/null | grep -c '^mca:plm:slurm:' || :
 etc=$work/etc
 export SLURM_CONF=$etc/slurm.conf
 
-cluster_files() {
+cluster_files() { # "dense" OR NOTHING
   local script
   mkdir -p "$etc/state"
   head -c 1024 /dev/urandom >"$etc/key"
@@ -42,7 +43,12 @@ KillWait=5
 Prolog=$etc/prolog
 Epilog=$etc/epilog
 NodeName=h[2-$net_count] CPUs=2 RealMemory=1000 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES OverSubscribe=NO
+PartitionName=main Nodes=h[2-$net_count] Default=YES OverSubscribe=NO
+END
+  [ -z "$1" ] || cat >>"$SLURM_CONF" <<END
+NodeName=d1 NodeHostname=h$net_count NodeAddr=h$net_count Port=17001 CPUs=2 RealMemory=1000 State=UNKNOWN
+NodeName=d2 NodeHostname=h$net_count NodeAddr=h$net_count Port=17002 CPUs=2 RealMemory=1000 State=UNKNOWN
+PartitionName=dense Nodes=d[1-2] OverSubscribe=NO
 END
   mkdir -m 1777 "$work/nvme"
   for script in prolog epilog; do
@@ -63,16 +69,17 @@ on() { # HOST COMMAND...
 server() { # HOST COMMAND...: in the background, until netns_down; slurmd wants to see cgroups, which it does not use
   on "$1" sh -c 'mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; exec "$@"' - "${@:2}" >>"$etc/servers.log" 2>&1 </dev/null &
 }
-all_idle() { [ "$(on h1 sinfo -h -o %T 2>/dev/null)" = idle ]; }
-cluster_up() { # NODES
+all_idle() { [ "$(on h1 sinfo -h -o %T 2>/dev/null | sort -u)" = idle ]; }
+cluster_up() { # NODES ["dense"]
   local h i
   netns_up $(($1 + 1))
-  cluster_files
+  cluster_files "${2-}"
   server h1 munged --foreground --force --key-file="$etc/key" --socket="$etc/munge" --pid-file="$etc/munge.pid" \
     --log-file="$etc/munge.log" --seed-file="$etc/munge.seed"
   wait_until 20 test -S "$etc/munge"
   server h1 slurmctld -D
   for h in $(seq 2 "$net_count"); do server "h$h" slurmd -N "h$h" -D; done
+  for h in ${2:+d1 d2}; do server "h$net_count" slurmd -N "$h" -D; done
   for ((i = 0; i < 150; i++)); do
     if all_idle; then break; fi
     sleep 0.1

@@ -93,13 +93,19 @@ int fs_local_io_parse(const char *word) {
 static const char *const fs_rank_names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                             "SLURM_PROCID",         "RANK",      "LOCAL_RANK"};
 
-/* Returns a rank that a launcher has set, or NULL. A batch script of Slurm also has SLURM_PROCID, and
-   so has what it starts without srun: their ranks come from another launcher. */
-static const char *fs_rank_of(const char *name) {
-  const char *rank = getenv(name), *tasks = getenv("SLURM_STEP_NUM_TASKS");
+static bool fs_several(const char *name) {
+  const char *number = getenv(name);
   uint64_t n;
-  if (strcmp(name, "SLURM_PROCID") != 0) return rank;
-  return tasks && fs_parse_u64(tasks, 2, UINT32_MAX, &n) == 0 ? rank : NULL;
+  return number && fs_parse_u64(number, 2, UINT32_MAX, &n) == 0;
+}
+
+/* Returns a rank that a launcher has set, or NULL. A batch script of Slurm also has SLURM_PROCID, and
+   so has what it starts without srun: their ranks come from another launcher. If a step has several
+   nodes, they are slurmds on one host, and are the job's nodes. */
+static const char *fs_rank_of(const char *name) {
+  if (strcmp(name, "SLURM_PROCID") != 0) return getenv(name);
+  if (!fs_several("SLURM_STEP_NUM_TASKS")) return NULL;
+  return getenv(fs_several("SLURM_STEP_NUM_NODES") ? "SLURM_NODEID" : name);
 }
 
 uint32_t fs_node_decide(enum fs_node_source *source) {

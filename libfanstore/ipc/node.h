@@ -90,9 +90,10 @@ enum fs_node_source { FS_NODE_NAMED, FS_NODE_BY_RANK, FS_NODE_DEFAULT };
  * Returns the node of this process. FANSTORE_NODE decides if it is set. Else, if FANSTORE_EMULATE
  * is N, the node is the first variable that is set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK,
  * SLURM_PROCID, RANK and LOCAL_RANK, modulo N. Else it is 0. SLURM_PROCID counts only in a step of
- * several tasks (SLURM_STEP_NUM_TASKS). The caller exports the result in FANSTORE_NODE unless
- * *source is FS_NODE_DEFAULT: a preloaded torchrun or mpirun has no rank itself, and must not
- * decide for the ranks that it starts.
+ * several tasks (SLURM_STEP_NUM_TASKS). If this step has several nodes, which are slurmds on one
+ * host, SLURM_NODEID counts instead. The caller exports the result in FANSTORE_NODE unless *source
+ * is FS_NODE_DEFAULT: a preloaded torchrun or mpirun has no rank itself, and must not decide for
+ * the ranks that it starts.
  */
 uint32_t fs_node_decide(enum fs_node_source *source);
 

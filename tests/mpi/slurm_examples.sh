@@ -4,12 +4,12 @@
 # timeout: 120
 # long: 20
 # The batch scripts of docs/examples/slurm in a Slurm cluster of three nodes, with checksums and losses as on a plain
-# directory; srun in a shell that has joined a job; emulated nodes in a batch script.
+# directory; srun in a shell that has joined a job; emulated nodes in a batch script; two slurmds on one host.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../netns.sh"
 . "$(dirname "$0")/../slurm.sh"
 need_module mpi4py numpy
-cluster_up 3
+cluster_up 3 dense
 srun --mpi=list 2>&1 | grep -qw pmix || skip "this Slurm has no PMIx"
 random_files "$work/source" 40 4 1 100 5000 100000
 pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
@@ -66,3 +66,18 @@ shows "srun after eval" 'status 0' 1
 shows "emulated" "rank 0 node 0" 1
 shows "emulated" "rank 1 node 1" 1
 echo "ok - srun in a shell that has joined the job; emulated nodes in a batch script"
+
+cat >here.sh <<END
+echo "\$SLURMD_NODENAME is node \$FANSTORE_NODE: \$(cd $mnt && find . -type f -exec sha1sum {} + | sort | sha1sum)"
+END
+whole=$(cd source && find . -type f -exec sha1sum {} + | sort | sha1sum)
+job -p dense -N2 <<END
+$l -- srun sh $work/here.sh
+job=\$($l --daemon)
+srun $bin/fs-launch attach \$job sh $work/here.sh
+$bin/fs-launch stop \$job
+END
+ended
+shows "two slurmds on a host" "d1 is node 0: $whole" 2
+shows "two slurmds on a host" "d2 is node 1: $whole" 2
+echo "ok - two slurmds on one host: each task has the daemon of its own node"

@@ -54,6 +54,10 @@ static void test_decide(void **state) {
   decides(0, FS_NODE_DEFAULT);
   setenv("SLURM_STEP_NUM_TASKS", "2", 1);
   decides(1, FS_NODE_BY_RANK);
+  setenv("SLURM_STEP_NUM_NODES", "2", 1);
+  setenv("SLURM_NODEID", "2", 1);
+  decides(2, FS_NODE_BY_RANK); /* several slurmds on one host */
+  unsetenv("SLURM_STEP_NUM_NODES");
   unsetenv("SLURM_PROCID");
   for (int i = 5; i >= 0; i--) { /* the earlier in the order wins */
     setenv(ranks[i], i % 2 ? "4" : "5", 1);
