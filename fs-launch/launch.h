@@ -174,6 +174,7 @@ struct fs_launch {
   char supervisor[PATH_MAX]; /* fanstore-static; empty without --static */
   char python[PATH_MAX];     /* modules for PYTHONPATH; empty without --prefetch torch */
   bool ucx;
+  bool by_srun;             /* there is no mpirun: `mpirun` is srun (srun.c) */
   bool mpirun_named;        /* named by FANSTORE_MPIRUN */
   const struct fs_mpi *mpi; /* how this mpirun spells its options */
 

@@ -62,6 +62,8 @@ static void first_line(const struct fs_launch *l, char *line, size_t size) {
 
 /* A script in the place of mpirun that prints something else is taken for the oldest version. */
 int fs_mpi_find(struct fs_launch *l) {
+  l->mpi = &versions[FS_ARRAY_LEN(versions) - 1]; /* whose words fs_by_srun knows */
+  if (l->by_srun) return 0;
   static const char *const others[] = {"HYDRA", "Intel(R) MPI", "MPICH", "MVAPICH"};
   char line[256];
   first_line(l, line, sizeof(line));

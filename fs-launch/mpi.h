@@ -31,6 +31,8 @@ struct fs_mpi {
 };
 /* Runs a program without a preloaded library and returns its output, which pclose closes, or NULL. */
 FILE *fs_program_says(const char *path, const char *arguments);
+/* srun.c, hidden command: srun with the words of an mpirun. */
+int fs_by_srun(int argc, char **argv);
 /* Asks mpirun for its version. Returns 0, or the exit status after a message. */
 int fs_mpi_find(struct fs_launch *l);
 /* Returns the value of the first of these variables that is set, or NULL. */

@@ -104,6 +104,8 @@ static void add_basics(const struct fs_launch *l, struct fs_words *w, bool daemo
 }
 
 static void add_count(const struct fs_launch *l, uint32_t n, struct fs_words *w) {
+  if (l->by_srun) fs_words_add(w, "%s", l->self);
+  if (l->by_srun) fs_words_add(w, "--by-srun");
   fs_words_add(w, "%s", l->mpirun);
   fs_words_all(w, l->mpi->place);
   fs_words_add(w, "-np");

@@ -84,8 +84,14 @@ static int find_mpirun(struct fs_launch *l) {
     fs_say("FANSTORE_MPIRUN=%s: %s", named, strerror(errno));
     return FS_EXIT_FAILED;
   }
-  if (find_in_path("mpirun", l->mpirun, sizeof(l->mpirun)) == 0) return 0;
-  fs_say("mpirun is not in PATH: install Open MPI (on Debian: apt-get install openmpi-bin) or load its module");
+  bool srun = named && strcmp(named, "srun") == 0;
+  if (!srun && find_in_path("mpirun", l->mpirun, sizeof(l->mpirun)) == 0) return 0;
+  l->by_srun = l->where == FS_WHERE_SLURM && find_in_path("srun", l->mpirun, sizeof(l->mpirun)) == 0;
+  if (l->by_srun) return 0;
+  if (srun)
+    fs_say("FANSTORE_MPIRUN=srun: this is no Slurm job, or srun is not in PATH");
+  else
+    fs_say("mpirun is not in PATH: install Open MPI (on Debian: apt-get install openmpi-bin) or load its module");
   return FS_EXIT_FAILED;
 }
 

@@ -81,3 +81,21 @@ ended
 shows "two slurmds on a host" "d1 is node 0: $whole" 2
 shows "two slurmds on a host" "d2 is node 1: $whole" 2
 echo "ok - two slurmds on one host: each task has the daemon of its own node"
+
+# The daemons by srun's PMIx, as where there is no mpirun: all of a job, and a daemon that is killed.
+job -N3 <<END
+export FANSTORE_MPIRUN=srun
+mkdir -p $work/out
+$l --np 3 --stage-out $work/out -- sh $work/sums.sh
+echo "status \$?"
+$l --keep -- sh -c 'srun sh $work/sums.sh; kill -9 \$(pgrep -f "^$bin/fanstored.*\$(basename \$FANSTORE_RUN)" | head -n 1); sleep 3'
+echo "status \$?"
+END
+ended
+whole=$(cd source && find d* -type f -exec sha1sum {} + | sort | sha1sum)
+for h in h2 h3 h4; do shows "by srun" "$h: $whole" 2; done
+grep -q "^fs-launch: all 3 nodes: 120 dataset files opened, .* 0.0% shared storage" out.txt || fail "by srun: $(cat out.txt)"
+equal "by srun: saved" "h2 h3 h4" "$(cat out/sum-* | xargs)"
+shows "by srun" "status 0" 1
+shows "by srun" "status 125" 1
+echo "ok - daemons by srun, without mpirun"

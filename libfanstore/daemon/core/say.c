@@ -33,6 +33,7 @@ bool fs_say_room(void) {
 static fs_err fs_say_early(struct fs_control_line *l, const char *verb) {
   uint64_t rank;
   const char *text = getenv("OMPI_COMM_WORLD_RANK");
+  if (!text) text = getenv("PMIX_RANK"); /* started by srun */
   if (!text || fs_parse_u64(text, 0, FS_MAX_NODES - 1, &rank) < 0) return -ENOENT;
   fs_err err = fs_control_begin(l, verb);
   return err < 0 ? err : fs_control_add_u64(l, "rank", rank);
