@@ -46,8 +46,13 @@ static bool channel_is_set(void) {
   return false;
 }
 
+/* Returns true if the path can be a word of mpirun's parameter, which goes through a remote shell. */
+static bool is_plain(const char *path) {
+  return strpbrk(path, " \t\n:'\"\\`$&|;<>()*?[]{}~#!") == NULL;
+}
+
 void fs_network_mpirun(const struct fs_launch *l, struct fs_words *w) {
-  if (l->network.family == 0 || strpbrk(l->self, " \t\n:") || (!l->opt.network && channel_is_set())) return;
+  if (l->network.family == 0 || !is_plain(l->self) || (!l->opt.network && channel_is_set())) return;
   fs_words_add(w, "%s", l->mpi->mca);
   fs_words_add(w, FS_CHANNEL);
   fs_words_add(w, "%s", l->network.name);

@@ -120,7 +120,7 @@ static struct addrinfo *fs_lookup(const char *host, size_t n) {
   memcpy(l->host, host, n);
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->ended, NULL);
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_sec += FS_LOOKUP_S;
   if (fs_lookup_start(l, &thread) != 0) {
     free(l);
@@ -128,7 +128,7 @@ static struct addrinfo *fs_lookup(const char *host, size_t n) {
   }
   pthread_detach(thread);
   pthread_mutex_lock(&l->lock);
-  while (!l->over && pthread_cond_timedwait(&l->ended, &l->lock, &until) == 0) continue;
+  while (!l->over && pthread_cond_clockwait(&l->ended, &l->lock, CLOCK_MONOTONIC, &until) == 0) continue;
   l->left = !l->over;
   bool over = l->over;
   if (over) found = l->found;
@@ -198,6 +198,12 @@ static fs_err fs_network_parse(const char *text, union fs_address *net, unsigned
   return 0;
 }
 
+/* Returns true if this is the interface's name, or the name before a label: "eth0" for "eth0:1". */
+static bool fs_is_named(const struct ifaddrs *i, const char *text) {
+  size_t n = strlen(text);
+  return strncmp(i->ifa_name, text, n) == 0 && (i->ifa_name[n] == '\0' || i->ifa_name[n] == ':');
+}
+
 bool fs_network_ok(const char *text) {
   union fs_address net;
   unsigned prefix;
@@ -217,7 +223,7 @@ fs_err fs_network_find(const char *text, struct fs_network *out, char *why, size
   if (getifaddrs(&mine) < 0) mine = NULL;
   for (const struct ifaddrs *i = mine; i; i = i->ifa_next) {
     if (!fs_is_outward(i)) continue;
-    if (!(by_name ? strcmp(i->ifa_name, text) == 0 : fs_address_same(i->ifa_addr, &net.any, prefix))) continue;
+    if (!(by_name ? fs_is_named(i, text) : fs_address_same(i->ifa_addr, &net.any, prefix))) continue;
     /* Open MPI and UCX use IPv4 first. */
     if (out->family == 0 || (out->family == AF_INET6 && i->ifa_addr->sa_family == AF_INET)) fs_network_fill(i, out);
   }

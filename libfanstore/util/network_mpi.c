@@ -74,9 +74,11 @@ static size_t fs_add_ports(const char *sys, const char *device, char *out, size_
   return n;
 }
 
-const char *fs_network_devices(const char *sys, const char *name, bool only, char *out, size_t size) {
-  char path[PATH_MAX];
+/* A label as "eth0:1" names an address of eth0. The kernel's directory and UCX know eth0 only. */
+const char *fs_network_devices(const char *sys, const char *label, bool only, char *out, size_t size) {
+  char path[PATH_MAX], name[IF_NAMESIZE];
   size_t n = 0;
+  snprintf(name, sizeof(name), "%.*s", (int)strcspn(label, ":"), label);
   out[0] = '\0';
   if (only)
     snprintf(path, sizeof(path), "%s/class/net/%s/device/infiniband", sys, name);

@@ -91,6 +91,24 @@ ip_on h2 link set ib0 down
 wrong h2 "this name and an address" ib0
 wrong h2 "an address in it" 10.88.0.0/24
 
+for h in h1 h2; do
+  ip_on $h addr flush dev eth0
+  ip_on $h addr add "10.77.0.${h#h}/24" dev eth0 label eth0:1
+  ip_on $h addr add "10.66.0.${h#h}/24" dev eth0
+done
+job "the address of a label" ucx
+for h in h1 h2; do ip_on $h addr del "10.66.0.${h#h}/24" dev eth0; done
+job "--network eth0, which has a label's address only" ob1 --network eth0
+for h in h1 h2; do
+  ip_on $h addr flush dev eth0
+  ip_on $h addr add "10.77.0.${h#h}/24" dev eth0
+done
+
+mkdir "it's"
+cp -r "$build/bin" "$build/lib" "it's"
+netns_plain h1 "$work/it's/bin/fs-launch" "${l[@]:1}" -- ls "$mnt" >out 2>err </dev/null || fail "$(cat err)"
+echo "ok - a path that a remote shell would take apart"
+
 ip_on h2 link set eth0 down
 ip_on h2 link set eth0 name ens5
 ip_on h2 link set ens5 up

@@ -56,6 +56,7 @@ static void test_devices(void **state) {
   assert_string_equal(fs_network_devices(sys, "eth0", false, out, sizeof(out)), "mlx5_0:1,eth0");
   assert_string_equal(fs_network_devices(sys, "eth0", true, out, sizeof(out)), "eth0");
   assert_string_equal(fs_network_devices(sys, "ib0", true, out, sizeof(out)), "mlx5_0:1,ib0");
+  assert_string_equal(fs_network_devices(sys, "ib0:1", true, out, sizeof(out)), "mlx5_0:1,ib0");
   /* What has no room is left out as a whole. */
   assert_string_equal(fs_network_devices(sys, "ib0", true, out, IF_NAMESIZE + 9), "ib0");
   assert_int_equal(fs_remove_tree(sys), 0);
