@@ -100,9 +100,11 @@ static void print_quoted(const char *value) {
   putchar('\'');
 }
 
+/* What is not set is removed: the shell may have it from another job. */
 static void print_exports(void) {
   for (size_t i = 0; i < FS_ARRAY_LEN(shown); i++) {
     const char *value = getenv(shown[i]);
+    if (!value && strncmp(shown[i], "FANSTORE_", 9) == 0) printf("unset %s\n", shown[i]);
     if (!value) continue;
     printf("export %s=", shown[i]);
     print_quoted(value);

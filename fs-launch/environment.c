@@ -98,7 +98,7 @@ fs_err fs_env_read(const char *run, unsigned node, struct fs_launch_env *e) {
   if (fs_run_env(run, node, path, sizeof(path)) < 0) return -ENAMETOOLONG;
   FS_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return -errno;
-  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return -EPERM;
+  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0) return -EPERM;
   if (st.st_size <= 0 || st.st_size > (off_t)FS_ENV_FILE_MAX) return -EPROTO;
   char *text = calloc(1, (size_t)st.st_size + 1); /* stays: the words are in it */
   if (!text) return -ENOMEM;
@@ -137,12 +137,20 @@ unsigned fs_env_nodes(const char *run, bool open, bool here[FS_MAX_NODES]) {
 
 /* ---- this process ---- */
 
+/* Returns true if the path is in the list. LD_PRELOAD may also have blanks between its paths. */
+static bool is_in(const char *list, const char *path) {
+  size_t n = strlen(path);
+  for (const char *at = list; (at = strstr(at, path)) != NULL; at++)
+    if ((at == list || strchr(": ", at[-1])) && strchr(": ", at[n])) return true;
+  return false;
+}
+
 /* Puts a path first in the list of an environment variable and keeps the others. */
 static int put_first(const char *variable, const char *path) {
   const char *old = getenv(variable);
   FS_AUTO_FREE char *text = NULL;
   if (!old || old[0] == '\0') return setenv(variable, path, 1);
-  if (strstr(old, path)) return 0;
+  if (is_in(old, path)) return 0;
   if (asprintf(&text, "%s:%s", path, old) < 0) return -1;
   return setenv(variable, text, 1);
 }

@@ -50,6 +50,14 @@ echo "ok - attach: the tree, status, signals, the shell, nodes, the supervisor"
 grep -qx "LD_PRELOAD=$lib:/lib/theirs.so" out || fail "LD_PRELOAD: $(grep LD_PRELOAD out)"
 grep -qx "FANSTORE_DATASET=$ds" out || fail "FANSTORE_DATASET: $(grep DATASET out)"
 grep -qx "FANSTORE_NODE=1" out || fail "no node"
+(export FANSTORE_READ_ONLY=1 && eval "$(f env)" && env) >out
+grep FANSTORE_READ_ONLY out && fail "it is another job's"
+LD_PRELOAD=$lib.old f attach ls "$mnt" >/dev/null 2>&1 || fail "a library with a longer name counts as ours"
+file=$TMPDIR/fanstore-$(id -u)/$name/node-1.env
+chmod 622 "$file"
+expect_status 125 f attach --node 1 true
+one_line err "^fs-launch: $file: Operation not permitted$"
+chmod 600 "$file"
 (eval "$(f env)" && diff -r --no-dereference source "$mnt") || fail "the tree is another one by env"
 expect_status 2 f env --container lxc
 expect_status 2 f env a b
