@@ -65,23 +65,35 @@ static int wait_ready(int fd) {
 
 /* ---- the background process ---- */
 
+/* The caller may have joined another job, whose end ends the programs with its name in their
+   environment. The kernel shows the bytes there, also of a variable that was removed. */
+static void leave_other_job(void) {
+  static const char *const marks[] = {FS_ENV_RUN, FS_ENV_JOB};
+  for (size_t i = 0; i < FS_ARRAY_LEN(marks); i++) {
+    char *value = getenv(marks[i]);
+    if (value) memset(value, 'x', strlen(value));
+    unsetenv(marks[i]);
+  }
+}
+
 static void become_background(struct fs_launch *l, int ready) {
   FS_AUTO_CLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   setsid();
+  leave_other_job();
   sigaction(SIGHUP, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
   l->ready_fd = ready;
 }
 
+/* A pipe or a terminal is refused: writing to it could wait without end, and stop could not read it. */
 static int open_log(struct fs_launch *l) {
   if (!l->opt.log) return 0;
+  struct stat st;
   l->log_fd = open(l->opt.log, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-  if (l->log_fd >= 0 && realpath(l->opt.log, l->log)) {
-    fcntl(l->log_fd, F_SETFL, O_APPEND);
-    return 0;
-  }
-  fs_say("--log %s: %s", l->opt.log, strerror(errno));
+  bool other = l->log_fd >= 0 ? fstat(l->log_fd, &st) == 0 && !S_ISREG(st.st_mode) : errno == ENXIO;
+  if (l->log_fd >= 0 && !other && realpath(l->opt.log, l->log)) return 0;
+  fs_say("--log %s: %s", l->opt.log, other ? "not a file" : strerror(errno));
   return FS_EXIT_FAILED;
 }
 
@@ -137,7 +149,7 @@ static void end_programs(struct fs_launch *l) {
   if (n == 0) return;
   fs_say("%u program%s of the job still run%s on this host: %d s for %s to end", n, n == 1 ? "" : "s",
          n == 1 ? "s" : "", (int)(FS_PROGRAMS_NS / FS_NS_PER_S), n == 1 ? "it" : "them");
-  while (fs_now_ns() < until && fs_job_signal(l->job, l->run, false, 0) > 0)
+  while (fs_now_ns() < until && l->signals_late == 0 && fs_job_signal(l->job, l->run, false, 0) > 0)
     fs_events_step(l, FS_MIN(until, fs_now_ns() + FS_NS_PER_S / 10));
   (void)fs_job_end(l->job, l->run, false);
   fs_warn(l, "%u program%s of the job still ran at its end and %s ended", n, n == 1 ? "" : "s",

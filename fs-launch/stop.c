@@ -27,6 +27,14 @@ static int open_in(const struct fs_job *job, const char *name, int flags) {
   return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags);
 }
 
+/* Returns true if the job is one of --daemon. The file that its launch.log leads to may be gone. */
+static bool has_log(const struct fs_job *job) {
+  char path[PATH_MAX + 16];
+  struct stat st;
+  snprintf(path, sizeof(path), "%s/launch.log", job->run);
+  return lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 static int refuse(const struct fs_job *job, bool foreground) {
   if (foreground)
     fs_say("%s runs a COMMAND: end that, or send a signal to its fs-launch, process %d", job->name, (int)job->launcher);
@@ -91,7 +99,7 @@ int fs_stop(int argc, char **argv) {
   if (j.job.launcher <= 0) return refuse(&j.job, false);
   FS_AUTO_CLOSE int process = (int)syscall(SYS_pidfd_open, j.job.launcher, 0);
   FS_AUTO_CLOSE int log = open_in(&j.job, "launch.log", 0), lock = open_in(&j.job, "launch.lock", O_NOFOLLOW);
-  if (process >= 0 && lock >= 0 && log < 0 && errno == ENOENT) return refuse(&j.job, true);
+  if (process >= 0 && lock >= 0 && !has_log(&j.job)) return refuse(&j.job, true);
   if (is_inside(&j.job)) {
     fs_say("%s: stop it from a shell that has not joined it", j.job.name);
     return FS_EXIT_USAGE;
@@ -100,6 +108,7 @@ int fs_stop(int argc, char **argv) {
     fs_say("%s: it has just ended", j.job.name);
     return FS_EXIT_FAILED;
   }
+  if (log < 0) fs_say("%s: its log is gone, and so are the messages of its end", j.job.name);
   if (log >= 0) (void)lseek(log, 0, SEEK_END);
   return ask(&(struct stopping){.job = &j.job, .process = process, .log = log, .lock = lock});
 }

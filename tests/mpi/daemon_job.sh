@@ -33,6 +33,13 @@ expect_status 2 "${l[@]}" --report -
 expect_status 2 f --dataset ds --log x true
 expect_status 125 "${l[@]}" --log "$work/no/log"
 one_line err '^fs-launch: --log .*/no/log: No such file'
+mkfifo pipe
+expect_status 125 "${l[@]}" --log pipe
+one_line err '^fs-launch: --log pipe: not a file$'
+exec 8<>pipe
+expect_status 125 "${l[@]}" --log pipe
+one_line err '^fs-launch: --log pipe: not a file$'
+exec 8>&-
 expect_status 125 f --dataset "$work/none" --daemon
 expect_status 125 "${l[@]}" --emulate 2 --cache 900T
 one_line err '^fs-launch: node .* --cache 900.0 TiB on each'
@@ -73,19 +80,34 @@ equal "outputs" "whole written" "$(cd "local/fanstore-outputs/$job" && echo "$(c
 equal "the log" "$(cat err)" "$(cat log)"
 echo "ok - a program that still runs: what it closed is saved, it is ended and counted"
 
+# The second job is no program of the first one, though its shell has joined this.
 start
 first=$job
-expect_status 0 f --dataset ds --local-dir "$work/local2" --daemon
-second=$(cat out)
+second=$(eval "$(f env)" && f --dataset ds --local-dir "$work/local2" --daemon 2>err) || fail "$(cat err)"
 expect_status 2 f stop
 one_line err "several jobs .*: ($first, $second|$second, $first)$"
 expect_status 2 f attach true
 f stop "$first" 2>/dev/null &
 expect_status 0 f stop "$first"
+grep -q ' still ran' err && fail "$(cat err)"
 wait $! || fail "the other stop of the same job"
 kill -TERM "$(job=$second launcher)"
 wait_until 10 nothing_left
 echo "ok - two jobs; stop twice at once; SIGTERM"
+
+start --log log
+rm log
+f attach -- sh -c 'trap "" TERM; touch deaf; while :; do sleep 0.1; done' &
+program=$!
+wait_until 10 test -e deaf
+pid=$(launcher) begin=$SECONDS
+{ sleep 0.3 && kill -TERM "$pid"; } &
+expect_status 0 f stop
+one_line err "^fs-launch: $job: its log is gone"
+[ $((SECONDS - begin)) -lt 6 ] || fail "a signal while it waits for a program: $((SECONDS - begin)) s"
+wait $program && fail "the program was not ended"
+rm deaf
+echo "ok - stop without a log; a signal does not wait for programs"
 
 "$bin/fs-launch" --dataset ds --local-dir "$work/local" -- sh -c 'touch running; exec sleep 100' 2>err &
 foreground=$!
