@@ -148,7 +148,7 @@ static void draw_rates(const struct fs_watch *w) {
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_CACHE), e),
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_REMOTE), f),
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_SHARED), g), fs_show_percent(fs_delta_waited(&d), h));
-  line(2, FS_SCREEN_PLAIN, "remote reads: half below %s, 99%% below %s  outputs: %s/s  %s MB/s",
+  line(2, FS_SCREEN_PLAIN, "remote reads: P50 %s  P99 %s  outputs: %s/s  %s MB/s",
        fs_show_ns((double)fs_latency_percentile(&d.remote, 500), a),
        fs_show_ns((double)fs_latency_percentile(&d.remote, 990), b),
        fs_show_count(fs_delta_rate(&d, FS_VIEW_OUTPUTS), c),

@@ -7,8 +7,7 @@
 
 #include "watch.h"
 
-/* Returns the width of standard output if it is a terminal, else no limit. */
-static size_t width(void) {
+size_t fs_watch_width(void) {
   struct winsize w;
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : SIZE_MAX;
 }
@@ -24,7 +23,7 @@ static void row(const struct fs_job *job, const struct fs_view *l, size_t name_w
 }
 
 static void table(const struct fs_job *job, const struct fs_view *l, size_t n) {
-  size_t name_width = strlen("JOB"), columns = width();
+  size_t name_width = strlen("JOB"), columns = fs_watch_width();
   for (size_t i = 0; i < n; i++) name_width = FS_MAX(name_width, strlen(job[i].name));
   name_width = FS_MIN(name_width, 1000);
   if (n > 0) printf("%-*s  %-9s  %11s  %5s  %s\n", (int)name_width, "JOB", "STATE", "AGE", "NODES", "COMMAND");

@@ -4,10 +4,11 @@
 
 #include "watch.h"
 
-void fs_stats_header(FILE *out, bool nodes) {
+void fs_stats_header(FILE *out, bool nodes, bool outputs) {
   fputs("TIME    ", out);
   if (nodes) fputs("  NODE HOST        ", out);
-  fputs("   FILES/S     MB/S  LOCAL% CACHE% REMOTE% SHARED%  WAIT%   OUT/S  OUTMB/S    P50    P99\n", out);
+  fprintf(out, "   FILES/S     MB/S  LOCAL%% CACHE%% REMOTE%% SHARED%%  WAIT%%%s    P50    P99\n",
+          outputs ? "   OUT/S  OUTMB/S" : "");
 }
 
 static void time_of_day(FILE *out) {
@@ -18,15 +19,16 @@ static void time_of_day(FILE *out) {
   fputs(text, out);
 }
 
-static void row(const struct fs_delta *d, FILE *out) {
+static void row(const struct fs_delta *d, bool outputs, FILE *out) {
   static const int width[] = {6, 6, 7, 7};
   char a[FS_SHOW], b[FS_SHOW];
   fprintf(out, "  %8s %8s ", fs_show_count(fs_delta_rate(d, FS_VIEW_OPENS), a), fs_show_mega(fs_delta_bytes(d), b));
   for (int p = FS_LATENCY_LOCAL; p <= FS_LATENCY_SHARED; p++)
     fprintf(out, " %*s", width[p], fs_show_percent(fs_delta_share(d, (enum fs_latency_place)p), a));
   fprintf(out, " %6s", fs_show_percent(fs_delta_waited(d), a));
-  fprintf(out, " %7s %8s", fs_show_count(fs_delta_rate(d, FS_VIEW_OUTPUTS), a),
-          fs_show_mega(fs_delta_rate(d, FS_VIEW_OUTPUT_WRITTEN), b));
+  if (outputs)
+    fprintf(out, " %7s %8s", fs_show_count(fs_delta_rate(d, FS_VIEW_OUTPUTS), a),
+            fs_show_mega(fs_delta_rate(d, FS_VIEW_OUTPUT_WRITTEN), b));
   fprintf(out, " %6s %6s\n", fs_show_ns((double)fs_latency_percentile(&d->remote, 500), a),
           fs_show_ns((double)fs_latency_percentile(&d->remote, 990), b));
 }
@@ -40,7 +42,7 @@ static void staging_row(const struct fs_view *l, FILE *out) {
   fputc('\n', out);
 }
 
-void fs_stats_text(const struct fs_watch *w, bool nodes, FILE *out) {
+void fs_stats_text(const struct fs_watch *w, bool nodes, bool outputs, FILE *out) {
   const struct fs_view *l = &w->view;
   char host[64];
   struct fs_delta total;
@@ -52,12 +54,12 @@ void fs_stats_text(const struct fs_watch *w, bool nodes, FILE *out) {
   for (uint32_t i = 0; nodes && i < l->nodes; i++) {
     time_of_day(out);
     fprintf(out, "  %4u %-12s", i, fs_show_text(l->node[i].host, 12, host, sizeof(host)));
-    row(&w->node[i].delta, out);
+    row(&w->node[i].delta, outputs, out);
   }
   if (nodes) return;
   fs_watch_total(w, &total);
   time_of_day(out);
-  row(&total, out);
+  row(&total, outputs, out);
 }
 
 static void json_number(const char *name, double value, FILE *out) {

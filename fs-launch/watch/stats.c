@@ -17,12 +17,13 @@ static void show(const struct fs_watch_options *o, const struct fs_watch *w, uin
     fs_stats_json(w, o->nodes, stdout);
     return;
   }
+  bool outputs = fs_watch_width() >= FS_STATS_WIDTH;
   /* In a file, one header is enough. */
   if (*lines == 0 || (isatty(STDOUT_FILENO) && *lines >= FS_STATS_HEADER_LINES)) {
-    fs_stats_header(stdout, o->nodes);
+    fs_stats_header(stdout, o->nodes, outputs);
     *lines = 0;
   }
-  fs_stats_text(w, o->nodes, stdout);
+  fs_stats_text(w, o->nodes, outputs, stdout);
   *lines += o->nodes ? w->view.nodes : 1;
 }
 

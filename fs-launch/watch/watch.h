@@ -64,9 +64,13 @@ int fs_watch_export(const struct fs_watch_options *o, const struct fs_job *job);
 /* listen.c: serves them by HTTP until the job ends. Returns the exit status. */
 int fs_watch_listen(const char *address, const struct fs_job *job);
 
-/* rows.c */
-void fs_stats_header(FILE *out, bool nodes);
-void fs_stats_text(const struct fs_watch *w, bool nodes, FILE *out);
+/* list.c: returns the width of standard output if it is a terminal, else SIZE_MAX. */
+size_t fs_watch_width(void);
+
+/* rows.c. With `outputs` the lines have the columns OUT/S and OUTMB/S. */
+#define FS_STATS_WIDTH 96u /* of a line with these columns, without those of `nodes` */
+void fs_stats_header(FILE *out, bool nodes, bool outputs);
+void fs_stats_text(const struct fs_watch *w, bool nodes, bool outputs, FILE *out);
 void fs_stats_json(const struct fs_watch *w, bool nodes, FILE *out);
 
 #endif

@@ -47,9 +47,9 @@ static void check_output(const struct fs_watch *w) {
   out = open_memstream(&text, &n);
   if (!out) abort();
   fs_metrics_influx(&w->view, out);
-  fs_stats_header(out, true);
-  fs_stats_text(w, false, out);
-  fs_stats_text(w, true, out);
+  fs_stats_header(out, true, true);
+  fs_stats_text(w, false, true, out);
+  fs_stats_text(w, true, false, out);
   fs_stats_json(w, true, out);
   fclose(out);
   check_text(text, n);

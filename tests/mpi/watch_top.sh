@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 60
-# fs-launch top in tmux: what the screen shows at 80x24 and at 200x50, keys, a change of size, and a terminal that is as
+# fs-launch stats fits 80 columns. fs-launch top in tmux: what the screen shows at 80x24 and at 200x50, keys, a change of size, and a terminal that is as
 # before when it ends by q, by a signal, and with the job.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/watch.bash"
@@ -24,6 +24,9 @@ top_then() { # WORD: runs top in the terminal, then prints WORD, its status, and
 begin_job job-top-1 nodes=40 warning='node 3 is slow' command='python3 train.py'
 tm new-session -d -x 80 -y 24 'bash --norc'
 await '\$|#'
+tm send-keys "clear; $bin/fs-launch stats --count 1" Enter
+await '^TIME +FILES/S +MB/S  LOCAL% CACHE% REMOTE% SHARED%  WAIT%    P50    P99$'
+await '^[0-9:]{8} +[0-9.k]+ +[0-9]+ +50 +30 +15 +5 +(9|10)  +37us  1.2ms$'
 top_then by_q
 await '^job-top-1 +running [0-9:]+ +40 nodes'
 await '^(8[0-9]{4}) files/s +[34][0-9]{3} MB/s: 50% local 30% cache 15% remote 5% shared +waited (9|10)%$'
