@@ -434,7 +434,10 @@ int fs_options_parse(struct fs_launch_options *o, int argc, char **argv) {
       fs_opt_parse("fs-launch", launch_opts, FS_ARRAY_LEN(launch_opts), argc, argv, 1, true, on_launch_option, o);
   if (next < 0) return FS_EXIT_USAGE;
   if (o->datasets == 0 && !o->doctor) {
-    fs_say("--dataset is missing (see fs-launch --help)");
+    if (next < argc)
+      fs_say("--dataset is missing, and '%s' is taken for COMMAND (see fs-launch --help)", argv[next]);
+    else
+      fs_say("--dataset is missing (see fs-launch --help)");
     return FS_EXIT_USAGE;
   }
   if (check_daemon(o, next < argc ? argv[next] : NULL) != 0) return FS_EXIT_USAGE;

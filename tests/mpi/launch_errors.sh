@@ -27,7 +27,8 @@ l=(--local-dir "$work/local")
 bad 2 "unknown option '--bogus'" --bogus
 bad 2 "option '--dataset' needs an argument" --dataset
 bad 2 "COMMAND is missing" --dataset "$ds"
-bad 2 "--dataset is missing" -- true
+bad 2 "--dataset is missing .see" --np 2
+bad 2 "--dataset is missing, and 'stat' is taken for COMMAND" stat
 bad 2 "option '--dataset' needs an argument" --dataset -- true
 bad 2 "option '--stage-out' needs an argument" --dataset "$ds" --stage-out --np 2 -- true
 bad 2 "--mount here: give an absolute path" --dataset "$ds" --mount here -- true
