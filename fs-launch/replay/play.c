@@ -225,6 +225,7 @@ static uint64_t traced_ns(const struct fs_trace_set *set) {
 
 static int show(const struct player *p, uint64_t ns, bool died) {
   const struct played *d = p->played;
+  char first[4 * sizeof(d->first_failed)];
   uint64_t failed = atomic_load(&d->failed), missing = atomic_load(&d->unknown), writes = atomic_load(&d->writes);
   puts("call        calls      bytes  p50 traced  p50 replay  p99 traced  p99 replay  (us)");
   for (unsigned call = 1; call < FS_TRACE_CALLS; call++) show_call(d, call);
@@ -235,7 +236,9 @@ static int show(const struct player *p, uint64_t ns, bool died) {
     printf("%llu calls on files whose open is not in the trace were left out\n", (unsigned long long)missing);
   if (failed > 0)
     printf("%llu calls failed or gave other sizes than in the trace, first: %s%s%s\n", (unsigned long long)failed,
-           d->first_failed[0] ? d->first_failed : "(a file)", atomic_load(&d->first_errno) ? ": " : "",
+           d->first_failed[0] ? fs_printable(d->first_failed, strlen(d->first_failed), first, sizeof(first))
+                              : "(a file)",
+           atomic_load(&d->first_errno) ? ": " : "",
            atomic_load(&d->first_errno) ? strerror((int)atomic_load(&d->first_errno)) : "");
   bool good = fflush(stdout) == 0 && failed == 0 && !died;
   if (died) fs_say("a process of the replay died");
@@ -256,8 +259,7 @@ int fs_replay_play(const struct fs_trace_set *set, double speed, const char *dir
   for (size_t k = 0; k < set->segments; k++) {
     pid_t pid = fork();
     if (pid < 0) {
-      fs_say("fork: %s", strerror(errno));
-      kill(0, SIGTERM);
+      fs_say("fork: %s", strerror(errno)); /* the children end with this process */
       return FS_EXIT_FAILED;
     }
     if (pid > 0) continue;

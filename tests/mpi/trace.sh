@@ -76,4 +76,19 @@ open(sys.argv[1]).close()
 os.kill(os.getpid(), 9)' "$mnt/$first" || true
 "$bin/fs-launch" replay --list "$work/t/killed" >"$work/list" 2>"$work/err"
 [ "$(count open)" -gt 0 ] || fail "a killed process has no trace"
+# The end of a program whose threads go on.
+cc -o "$work/trace_end" "$(dirname "$0")/trace_end.c" -pthread
+FANSTORE_TRACE=$work/t/end plain "$work/ds" "$mnt" "$work/trace_end" "$mnt" "$first" | { sleep 0.3; cat >"$work/out"; }
+"$bin/fs-launch" replay --list "$work/t/end" >"$work/list" 2>"$work/err"
+[ "$(count open)" -gt 0 ] || fail "no trace of a program whose threads go on"
+# What a trace from somebody else names does not command the terminal.
+"$python" -c 'import sys
+trace = bytearray(open(sys.argv[1], "rb").read())
+trace[56:60] = b"\x1b[2J"
+while b"/mount/n" in trace: trace[trace.index(b"/mount/n") + 1] = 0x1b
+open(sys.argv[2], "wb").write(trace)' "$work/all.trace" "$work/odd.trace"
+"$bin/fs-launch" replay --list "$work/odd.trace" >"$work/out" 2>&1
+"$bin/fs-launch" replay --speed max --dir "$work" "$work/odd.trace" >>"$work/out" 2>&1 || true
+grep -q 'calls failed' "$work/out" || fail "no call of the odd trace failed"
+if grep -q $'\033' "$work/out"; then fail "a trace wrote control characters"; fi
 no_leftovers

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -22,7 +23,8 @@ static char g_file[PATH_MAX];
 
 struct fs_trace_own { /* in memory of this process; never freed */
   struct fs_trace_head *head;
-  uint64_t size;
+  uint64_t mapped;       /* bytes of the mapping */
+  uint64_t size;         /* bytes that the file may have */
   _Atomic uint64_t room; /* bytes of the file that the disk has; UINT64_MAX: no more is to be had */
   char path[PATH_MAX];
 };
@@ -72,7 +74,7 @@ static uint64_t size_limit(void) {
 }
 
 static fs_err fill_file(struct fs_trace_own *own, int fd, const char *host) {
-  own->size = size_limit();
+  own->size = own->mapped = size_limit();
   if (own->size == 0) return -EFBIG;
   long err = FS_SYS4(SYS_fallocate, fd, 0, 0, FS_TRACE_PIECE);
   if (err == 0) err = FS_SYS2(SYS_ftruncate, fd, own->size);
@@ -106,7 +108,7 @@ static __attribute__((noinline)) struct fs_trace_own *begin_segment(struct fs_se
   const char *why = err == -EOPNOTSUPP ? "its file system cannot reserve room; name a local file" : fs_err_text(err);
   if (err != 0 && atomic_exchange(&fs_trace_on, 0) != 0)
     FS_NOTE(FS_ENV_TRACE, "=", g_file, ": no trace is written: ", why);
-  if (own->head) fs_mem_unmap(own->head, own->size);
+  if (own->head) fs_mem_unmap(own->head, own->mapped);
   fs_mem_unmap(own, sizeof(*own));
   return winner;
 }
@@ -182,9 +184,18 @@ void fs_trace_add_name(struct fs_traced *c, uint32_t mount, uint32_t dir, const 
   fs_trace_add(c, begin_ns, result);
 }
 
+/* Other threads go on, and may be about to write a record. A page behind the file's end cannot be
+   written, so memory takes the place of these pages. */
 void fs_trace_leave(void) {
   struct fs_trace_own *own = atomic_load(&fs_self()->trace);
   if (own == NULL || !fs_self_owner()) return;
-  uint64_t used = atomic_load(&own->head->used);
-  (void)FS_SYS2(SYS_truncate, own->path, FS_MIN(used, atomic_load(&own->room)));
+  atomic_store(&fs_trace_on, 0);
+  own->size = 0; /* no more room */
+  uint64_t used = FS_MIN(atomic_load(&own->head->used), atomic_load(&own->room));
+  uint64_t keep = FS_MIN(fs_round_up(used, getauxval(AT_PAGESZ)), own->mapped);
+  if (keep < own->mapped &&
+      fs_sys_mmap_failed(fs_sys_mmap((char *)own->head + keep, own->mapped - keep, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)))
+    return;
+  (void)FS_SYS2(SYS_truncate, own->path, used);
 }

@@ -16,7 +16,8 @@ extern FS_INTERNAL _Atomic uint32_t fs_trace_on;
 /* Reads the environment. If the file is named by a relative path, the call sets the variable to the
    absolute one by `set`, for children that start elsewhere. A constructor calls this. */
 void fs_trace_start(void (*set)(const char *name, const char *value));
-/* Cuts the file to what was written. The process calls this at its end. Async-signal-safe. */
+/* Ends recording, and cuts the file to what was written. The process calls this at its end, while
+   other threads may go on. Async-signal-safe. */
 void fs_trace_leave(void);
 
 struct fs_traced {
