@@ -210,16 +210,25 @@ static inline int close_real(int fd) {
   return r;
 }
 
+/* Closes a virtual descriptor. s: its file, or NULL. */
+static inline fs_err close_virtual(int fd, const struct fs_slot *s, fs_err *flushed) {
+  *flushed = s != NULL && fs_slot_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
+  return fs_fd_close(fd);
+}
+
+static __attribute__((noinline)) fs_err close_traced(int fd, const struct fs_slot *s, fs_err *flushed) {
+  struct fs_traced c = {.call = FS_TRACE_CLOSE, .place = FS_TRACE_NO_PLACE, .handle = fs_slot_number(s)};
+  uint64_t begin = fs_now_ns();
+  fs_err err = close_virtual(fd, s, flushed);
+  fs_trace_add(&c, begin, err);
+  return err;
+}
+
 static __attribute__((noinline)) int close_odd(int fd, uint64_t e) {
   if (e & (FS_FDE_VIRTUAL | FS_FDE_IDLE)) {
     const struct fs_slot *s = fs_fd_slot(fd);
-    struct fs_traced c = {.call = FS_TRACE_CLOSE,
-                          .place = FS_TRACE_NO_PLACE,
-                          .handle = s != NULL ? fs_slot_number(s) : FS_TRACE_NO_HANDLE};
-    uint64_t begin = s != NULL ? fs_trace_begin() : 0;
-    fs_err flushed = s != NULL && fs_slot_writable(s) == 0 ? fs_output_flush(s->entry, false) : 0;
-    fs_err err = fs_fd_close(fd);
-    if (FS_UNLIKELY(begin != 0)) fs_trace_add(&c, begin, err);
+    fs_err flushed;
+    fs_err err = s != NULL && fs_tracing() ? close_traced(fd, s, &flushed) : close_virtual(fd, s, &flushed);
     if (err != FS_E_REAL) return fs_ret_int(err != 0 ? err : flushed);
     e = 0; /* another thread has made a real file of it */
   }

@@ -7,16 +7,19 @@
 #include "preload/preload.h"
 #include "util/util.h"
 
-static int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
+static __attribute__((noinline)) fs_err stat_traced(const struct fs_found *f, struct stat *st) {
+  struct fs_traced c = {.call = FS_TRACE_STAT, .place = FS_TRACE_NO_PLACE, .handle = FS_TRACE_NO_HANDLE};
+  uint64_t begin = fs_now_ns();
+  fs_err err = fs_found_stat(f, st);
+  fs_trace_add_name(&c, f->mount, f->entry, f->name, f->out.id != 0 ? f->name_len : 0, begin, err);
+  return err;
+}
+
+FS_PATH_INLINE int64_t stat_entry(int route, const struct fs_found *f, struct stat *st) {
   fs_err err = fs_must_exist(route);
   if (err == 0 && fs_bad_address(st)) err = -EFAULT;
   if (err != 0) return err;
-  struct fs_traced c = {.call = FS_TRACE_STAT, .place = FS_TRACE_NO_PLACE, .handle = FS_TRACE_NO_HANDLE};
-  uint64_t begin = fs_trace_begin();
-  err = fs_found_stat(f, st);
-  if (FS_UNLIKELY(begin != 0))
-    fs_trace_add_name(&c, f->mount, f->entry, f->name, f->out.id != 0 ? f->name_len : 0, begin, err);
-  return err;
+  return fs_tracing() ? stat_traced(f, st) : fs_found_stat(f, st);
 }
 
 static inline int64_t stat_ends(int route, const struct fs_found *f, int64_t r) {
@@ -24,13 +27,17 @@ static inline int64_t stat_ends(int route, const struct fs_found *f, int64_t r) 
   return r;
 }
 
-static int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
-  if (fs_bad_address(st) && s != &fs_slot_closed) return -EFAULT;
-  uint64_t begin = fs_trace_begin();
-  fs_err err = fs_file_fstat(s, st);
+static __attribute__((noinline)) fs_err fstat_traced(struct fs_slot *s, struct stat *st) {
   struct fs_traced c = {.call = FS_TRACE_FSTAT, .place = FS_TRACE_NO_PLACE, .handle = fs_slot_number(s)};
-  if (FS_UNLIKELY(begin != 0)) fs_trace_add(&c, begin, err);
+  uint64_t begin = fs_now_ns();
+  fs_err err = fs_file_fstat(s, st);
+  fs_trace_add(&c, begin, err);
   return err;
+}
+
+FS_PATH_INLINE int64_t fstat_slot(struct fs_slot *s, struct stat *st) {
+  if (fs_bad_address(st) && s != &fs_slot_closed) return -EFAULT;
+  return fs_tracing() ? fstat_traced(s, st) : fs_file_fstat(s, st);
 }
 
 /* Corrects stat of a path like "/dev/fd/5": the kernel describes a placeholder as a socket. */

@@ -48,7 +48,7 @@ static __attribute__((noinline)) fs_ssize read_traced(struct fs_slot *s, void *b
 }
 
 static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
-  if (FS_UNLIKELY(atomic_load_explicit(&fs_trace_on, memory_order_relaxed))) return read_traced(s, buf, n, off);
+  if (fs_tracing()) return read_traced(s, buf, n, off);
   if (atomic_load_explicit(&s->counted, memory_order_relaxed))
     return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
   enum fs_place place = FS_PLACE_COUNT;

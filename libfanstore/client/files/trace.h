@@ -35,9 +35,12 @@ void fs_trace_add(const struct fs_traced *c, uint64_t begin_ns, int64_t result);
 void fs_trace_add_name(struct fs_traced *c, uint32_t mount, uint32_t entry, const char *name, size_t len,
                        uint64_t begin_ns, int64_t result);
 
+static inline bool fs_tracing(void) {
+  return FS_UNLIKELY(atomic_load_explicit(&fs_trace_on, memory_order_relaxed) != 0);
+}
 /* Returns when a call begins, or 0 if nothing is recorded. */
 static inline uint64_t fs_trace_begin(void) {
-  return FS_LIKELY(atomic_load_explicit(&fs_trace_on, memory_order_relaxed) == 0) ? 0 : fs_now_ns();
+  return fs_tracing() ? fs_now_ns() : 0;
 }
 
 #endif
