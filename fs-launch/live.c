@@ -15,6 +15,7 @@
 #include "launch.h"
 
 #define FS_LIVE_NS FS_NS_PER_S
+#define FS_LIVE_LATE_NS (FS_NS_PER_S / 3)
 #define FS_LIVE_SHARE 20u  /* at most one part in so many of the time goes into the file */
 #define FS_LIVE_TEXT 1000u /* bytes of COMMAND, or of a warning */
 
@@ -84,7 +85,10 @@ static void put_node(const struct fs_launch_node *n, uint32_t rank, FILE *out) {
   fprintf(out, "node %u host=", rank);
   put_escaped(out, n->host, sizeof(n->host));
   fprintf(out, " ms=%" PRIu64, h->samples > 0 ? h->sample[h->samples - 1].ms : 0);
-  for (unsigned k = 0; k < h->last.n; k++) fprintf(out, " %s=%" PRIu64, h->last.at[k].key, h->last.at[k].value);
+  for (unsigned k = 0; k < h->last.n; k++) {
+    const char *key = h->last.at[k].key;
+    fprintf(out, " %s=%" PRIu64, key, n->dead && fs_sample_is_gauge(key) ? 0 : h->last.at[k].value);
+  }
   fputc('\n', out);
   for (unsigned kind = 0; kind < FS_LATENCY_KINDS; kind++)
     if (h->latency[kind]) put_latency(out, rank, kind, h->latency[kind]);
@@ -132,7 +136,7 @@ static void add_node(struct fs_live_totals *t, const struct fs_launch_node *n) {
   t->wait_ms += fs_sample_get(v, "wait_ms");
   t->outputs += fs_sample_get(v, "outputs");
   t->written += fs_sample_get(v, "output_written");
-  t->processes += fs_sample_get(v, "processes");
+  if (!n->dead) t->processes += fs_sample_get(v, "processes");
 }
 
 /* How much a sum has grown. What nodes report is not trusted to grow. */
@@ -185,12 +189,26 @@ static uint64_t interval(void) {
   return test && fs_parse_u64(test, 1, 3600000, &ms) == 0 ? ms * (FS_NS_PER_S / 1000) : FS_LIVE_NS;
 }
 
+/* Returns whether a node has sent a sample since the last line. */
+static bool have_news(const struct fs_launch *l, uint64_t *told) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    const struct fs_sample_history *h = &l->node[i].history;
+    if (h->samples > 0) sum += h->sample[h->samples - 1].ms;
+  }
+  bool news = sum != *told;
+  *told = sum;
+  return news;
+}
+
+/* A line waits a little for samples that are late: else it would have none, and the next one two. */
 static void stats_step(struct fs_launch *l, uint64_t now) {
   struct fs_live *live = &l->live;
   if (l->opt.stats == 0 || !l->begun || l->command_ended) return;
   if (live->stats_ns == 0) live->stats_ns = l->command_ns;
-  if (now - live->stats_ns < l->opt.stats * FS_NS_PER_S) return;
-  say_stats(l, (double)(now - live->stats_ns) / 1e9);
+  uint64_t past = now - live->stats_ns, due = l->opt.stats * FS_NS_PER_S;
+  if (past < due || (!have_news(l, &live->told) && past < due + FS_LIVE_LATE_NS)) return;
+  say_stats(l, (double)past / 1e9);
   live->stats_ns = now;
 }
 

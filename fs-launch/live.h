@@ -11,7 +11,8 @@ struct fs_live_totals { /* sums over all nodes */
 struct fs_live {
   uint64_t since_ns, next_ns; /* the job's start; when the file is due */
   uint64_t stats_ns;          /* when the last line of --stats was said, 0: none yet */
-  struct fs_live_totals last; /* then */
+  struct fs_live_totals last; /* then, */
+  uint64_t told;              /* and the sum of the times of the nodes' samples */
 };
 
 struct fs_launch;

@@ -46,3 +46,33 @@ ms() { sed -n 's/^node 0 .* ms=\([0-9]*\) .*/\1/p' "$1"; }
 grep -q "^node 0 .* opens=1 .* processes=0 " "$work/a" || fail "the open was not told: $(cat "$work/b")"
 equal "the time of the last sample" "$(ms "$work/a")" "$(ms "$work/b")"
 echo "ok - a node where nothing happens says nothing"
+
+# A line of --stats waits for a sample that is late: no line says that a busy job reads nothing. And the programs of a
+# node whose daemon has died do not count.
+cat >"$work/busy.sh" <<'E2'
+for _ in $(seq 300); do cat "$1/f1" >/dev/null; sleep 0.01; done
+E2
+cat >"$work/dies.sh" <<'E2'
+exec 9<"$1/f1"
+read -r -N 100 _ <&9
+for _ in $(seq 100); do
+  [ "$(grep -c '^node .* processes=[1-9]' "$FANSTORE_RUN/live")" = 2 ] && break
+  sleep 0.1
+done
+[ "$FANSTORE_NODE" = 0 ] || exec sleep 2
+for p in $(pgrep -x fanstored); do
+  if tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -q "$2"; then daemon=$p; fi
+done
+kill -9 "$daemon"
+sleep 1
+cp "$FANSTORE_RUN/live" "$2/dead"
+E2
+FANSTORE_TEST_SAMPLE_MS=1200 launch --dataset "$work/ds" --emulate 1 --discard --stats 1 -- \
+  bash "$work/busy.sh" "$mnt" 2>"$work/err"
+[ "$(grep -c 'files/s' "$work/err")" -ge 3 ] || fail "too few lines: $(cat "$work/err")"
+if grep -q ' 0 files/s' "$work/err"; then fail "a line has nothing of a busy job: $(cat "$work/err")"; fi
+echo "ok - --stats waits for late samples"
+launch --dataset "$work/ds" --emulate 2 --np 2 --discard -- bash "$work/dies.sh" "$mnt" "$work" 2>"$work/err" || true
+equal "nodes with programs" 1 "$(grep -c '^node .* processes=[1-9]' "$work/dead")"
+equal "dead nodes without" 1 "$(grep -c '^node .* opens=[1-9].* processes=0 ' "$work/dead")"
+echo "ok - a dead node has no programs"

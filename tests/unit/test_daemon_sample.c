@@ -74,6 +74,15 @@ static void test_only_changes(void **state) {
   assert_string_equal(second_later() + strlen(said) - 1, "\n");
 }
 
+/* host_busy of a node where nothing happens does not stay as it was. */
+static void test_idle(void **state) {
+  (void)state;
+  assert_non_null(strstr(second_later(), "@fs sample "));
+  for (int s = 1; s < 30; s++) assert_string_equal(second_later(), "");
+  assert_non_null(strstr(second_later(), " host_busy="));
+  assert_string_equal(second_later(), "");
+}
+
 /* The histograms of clients that have ended stay in the sum, and are counted once. */
 static void test_histograms(void **state) {
   fs_err err;
@@ -140,6 +149,7 @@ static void test_full_pipe(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_only_changes, start, end),
+      cmocka_unit_test_setup_teardown(test_idle, start, end),
       cmocka_unit_test_setup_teardown(test_histograms, start, end),
       cmocka_unit_test_setup_teardown(test_long_histogram, start, end),
       cmocka_unit_test_setup_teardown(test_full_pipe, start, end),

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "util/sys.h"
 #include "util/util.h"
 
 #define FS_SAMPLE_NS 1000000000ull
 #define FS_SAMPLE_LINES 256u /* that fs-launch gets in a second from all nodes: in a larger job each waits longer */
+#define FS_SAMPLE_IDLE                                                                                                 \
+  30u /* intervals after which a line is sent even if nothing has changed: host_busy would be old */
 #define FS_SAMPLE_ROOM 64u
 #define FS_SAMPLE_COUNTS 3072u /* bytes of a line's histogram */
 
@@ -30,8 +31,9 @@ struct fs_values {
 };
 
 struct fs_sampler {
-  uint64_t every, next;
-  uint64_t sent[FS_SAMPLE_ROOM];      /* the values of the last line */
+  uint64_t every, next, said;    /* said: when the last line was sent */
+  uint64_t epoch;                /* CLOCK_REALTIME less CLOCK_MONOTONIC at the start: a sample's time never goes back */
+  uint64_t sent[FS_SAMPLE_ROOM]; /* the values of the last line */
   uint64_t told[FS_LATENCY_KINDS];    /* the calls of the last histograms */
   uint64_t host_all, host_idle, busy; /* the processors' times at the last look; in percent since the one before */
 };
@@ -103,7 +105,7 @@ static void look_at_host(struct fs_sampler *s) {
     return;
   uint64_t all = 0, idle = t[3] + t[4];
   for (size_t i = 0; i < FS_ARRAY_LEN(t); i++) all += t[i];
-  uint64_t past = all - s->host_all, rest = FS_MIN(idle - FS_MIN(idle, s->host_idle), past);
+  uint64_t past = all - FS_MIN(all, s->host_all), rest = FS_MIN(idle - FS_MIN(idle, s->host_idle), past);
   if (past > 0) s->busy = (past - rest) * 100 / past;
   s->host_all = all;
   s->host_idle = idle;
@@ -131,13 +133,12 @@ static void collect(struct fs_daemon *d, struct fs_values *v) {
 
 static void say_values(const struct fs_daemon *d, struct fs_sampler *s, const char *verb, struct fs_values *v) {
   struct fs_control_line l;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  uint64_t ns = s ? s->epoch + fs_now_ns() : fs_clock_ns(CLOCK_REALTIME);
   if (s) look_at_host(s);
   put(v, "cpu_ms", processor_ms());
   put(v, "host_busy", s ? s->busy : 0);
   if (fs_say_begin(d, &l, verb) < 0) return;
-  (void)fs_control_add_u64(&l, "ms", (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000);
+  (void)fs_control_add_u64(&l, "ms", ns / 1000000);
   for (unsigned i = 0; i < v->n; i++) (void)fs_control_add_u64(&l, v->at[i].key, v->at[i].value);
   fs_say_line(&l);
 }
@@ -180,6 +181,7 @@ fs_err fs_sampler_new(struct fs_daemon *d) {
   if (!d->sampler) return -ENOMEM;
   d->sampler->every = FS_SAMPLE_NS * FS_MAX(d->net->nodes, FS_SAMPLE_LINES) / FS_SAMPLE_LINES;
   if (test && fs_parse_u64(test, 1, 3600000, &ms) == 0) d->sampler->every = ms * 1000000;
+  d->sampler->epoch = fs_clock_ns(CLOCK_REALTIME) - fs_now_ns();
   d->sampler->next = fs_now_ns() + d->sampler->every;
   look_at_host(d->sampler);
   return 0;
@@ -197,7 +199,9 @@ void fs_sampler_timers(struct fs_daemon *d) {
   if (d->now < s->next) return;
   s->next = d->now + s->every;
   collect(d, &v);
-  if (!changed(s, &v) || !fs_say_room()) return;
+  bool due = changed(s, &v) || d->now - s->said >= FS_SAMPLE_IDLE * s->every;
+  if (!due || !fs_say_room()) return;
+  s->said = d->now;
   for (unsigned i = 0; i < v.counts; i++) s->sent[i] = v.at[i].value;
   say_values(d, s, "sample", &v);
   say_latencies(d, s->told, false);
