@@ -40,6 +40,8 @@ function time(seconds) {
 const count = n => Math.round(n).toLocaleString('en');
 const many = (n, what) => count(n) + ' ' + what + (n === 1 ? '' : 's');
 const percent = x => x === null || !isFinite(x) ? '–' : (100 * x).toFixed(x > 0 && x < 0.0995 ? 1 : 0) + ' %';
+// Several threads of a process can wait at once: the part of its time is 1 at most.
+const ofTime = (waited, lived) => lived > 0 ? Math.min(waited / lived, 1) : null;
 const nodeName = n => 'node ' + n.rank + (n.host ? ' (' + n.host + ')' : '');
 const places = o => PLACES.map(p => o['bytes_' + p] || 0);
 
@@ -301,7 +303,7 @@ function drawOutputs(d) {
 }
 function drawWaiting(d) {
   if (!d.waiting || sum(d.waiting.map(w => w.wait_s)) === 0) return hide('s-waiting');
-  const name = w => nodeName(d.nodes.find(n => n.rank === w.rank) || w), part = w => w.process_s > 0 ? w.wait_s / w.process_s : null;
+  const name = w => nodeName(d.nodes.find(n => n.rank === w.rank) || w), part = w => ofTime(w.wait_s, w.process_s);
   const all = {wait_s: sum(d.waiting.map(w => w.wait_s)), process_s: sum(d.waiting.map(w => w.process_s))};
   const row = (label, w) => [label, time(w.wait_s), time(w.process_s), percent(part(w))];
   table(at('waiting'), ['Node', 'Waited', 'Processes lived', 'Part'], d.waiting.map(w => row(name(w), w))
@@ -315,7 +317,7 @@ function drawCards(d) {
   card(count(d.total.opens || 0), 'files opened');
   if (read > 0) card(percent((by[0] + by[1]) / read), "from the nodes' own partitions and caches");
   if (read > 0) card(percent(by[3] / read), 'from shared storage');
-  if (lived > 0) card(percent(waited / lived), "of the processes' time was waiting in reads");
+  if (lived > 0) card(percent(ofTime(waited, lived)), "of the processes' time was waiting in reads");
   if (d.outputs && d.outputs.files > 0) card(count(d.outputs.files), 'outputs, ' + size(d.outputs.bytes));
   if (d.total.errors > 0) card(count(d.total.errors), 'reads failed');
 }

@@ -70,6 +70,15 @@ if unshare -rm true 2>/dev/null; then
   cmp "$work/out" "$work/away/$first"
   one_line "$work/err" 'no trace is written: no space'
 fi
+# A file-size limit that leaves no room for a trace ends no program.
+FANSTORE_TRACE=$work/t/limit plain "$work/ds" "$mnt" "$python" -c 'import os, resource, sys
+open(sys.argv[1]).close()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+if os.fork() == 0:
+  open(sys.argv[1]).close()
+  os._exit(0)
+sys.exit(os.wait()[1])' "$mnt/$first" 2>"$work/err" || fail "a file-size limit ended a program"
+grep -q 'ulimit -f' "$work/err" || fail "no word of the file-size limit: $(cat "$work/err")"
 # A killed process leaves what it did.
 FANSTORE_TRACE=$work/t/killed plain "$work/ds" "$mnt" "$python" -c 'import os, sys
 open(sys.argv[1]).close()

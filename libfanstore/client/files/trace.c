@@ -105,7 +105,9 @@ static __attribute__((noinline)) struct fs_trace_own *begin_segment(struct fs_se
   fs_err err = fd < 0 ? fd : fill_file(own, fd, name.nodename);
   if (err == 0 && fs_publish_ptr(&self->trace, own, &winner)) return own;
   if (fd >= 0) (void)FS_SYS3(SYS_unlinkat, AT_FDCWD, own->path, 0);
-  const char *why = err == -EOPNOTSUPP ? "its file system cannot reserve room; name a local file" : fs_err_text(err);
+  const char *why = err == -EOPNOTSUPP ? "its file system cannot reserve room; name a local file"
+                    : err == -EFBIG    ? "the limit for files (ulimit -f) is below 4 MiB"
+                                       : fs_err_text(err);
   if (err != 0 && atomic_exchange(&fs_trace_on, 0) != 0)
     FS_NOTE(FS_ENV_TRACE, "=", g_file, ": no trace is written: ", why);
   if (own->head) fs_mem_unmap(own->head, own->mapped);
