@@ -93,7 +93,10 @@ static int open_log(struct fs_launch *l) {
   l->log_fd = open(l->opt.log, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
   bool other = l->log_fd >= 0 ? fstat(l->log_fd, &st) == 0 && !S_ISREG(st.st_mode) : errno == ENXIO;
   if (l->log_fd >= 0 && !other && realpath(l->opt.log, l->log)) return 0;
-  fs_say("--log %s: %s", l->opt.log, other ? "not a file" : strerror(errno));
+  if (other)
+    fs_say("--log %s: not a file", l->opt.log);
+  else
+    fs_say("--log %s: %s", l->opt.log, strerror(errno));
   return FS_EXIT_FAILED;
 }
 
