@@ -35,7 +35,7 @@ struct fs_slot {
   _Atomic uint32_t gen;     /* bumped at each open and end; a table entry with another is stale */
   _Atomic uint8_t kind;     /* enum fs_slot_kind */
   _Atomic uint8_t shared;   /* other processes may hold it: only a scan of holders frees it */
-  _Atomic uint8_t counted;  /* its first read was counted */
+  _Atomic uint8_t counted;  /* FS_SLOT_COUNTED: its first read was counted */
   _Atomic uint8_t replaced; /* a number of it is another file's; calls may go on by it */
   _Atomic uint64_t ino;     /* of the placeholder's socket: finds an inherited slot */
   uint32_t mount;
@@ -49,6 +49,8 @@ struct fs_slot {
   _Atomic uint64_t ready;  /* generation << 32 | token + 1, once the real file is at the offset */
 };
 static_assert(sizeof(struct fs_slot) == 64, "a slot is a cache line");
+#define FS_SLOT_COUNTED 1u
+#define FS_SLOT_TRACED 2u /* the same, in a process that writes a trace */
 #define FS_SLOT_LOCKED 1u /* a process has locked an output by this slot */
 #define FS_SLOT_STREAM 2u /* stdio has a stream of it */
 

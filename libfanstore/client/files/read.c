@@ -38,24 +38,24 @@ static void trace(const struct fs_slot *s, enum fs_trace_call call, unsigned pla
   fs_trace_add(&c, begin, result);
 }
 
-static __attribute__((noinline)) fs_ssize read_traced(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
+/* Reads and counts the file by the place of its first read. While a trace is written, no slot becomes
+   FS_SLOT_COUNTED, so that each read comes here. */
+static __attribute__((noinline)) fs_ssize read_counting(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
   enum fs_place place = FS_PLACE_COUNT;
-  uint64_t begin = fs_now_ns();
+  bool tracing = fs_tracing();
+  uint64_t begin = tracing ? fs_now_ns() : 0;
   fs_ssize got = fs_data_read(s->mount, s->entry, buf, n, off, &place);
-  trace(s, FS_TRACE_READ, place < FS_PLACE_COUNT ? place : FS_TRACE_NO_PLACE, off, n, begin, got);
-  if (got > 0 && place < FS_PLACE_COUNT && atomic_exchange(&s->counted, 1) == 0) fs_count(FS_C_FILES + place, 1);
+  bool known = (unsigned)place < FS_PLACE_COUNT;
+  if (tracing) trace(s, FS_TRACE_READ, known ? place : FS_TRACE_NO_PLACE, off, n, begin, got);
+  if (got > 0 && known && atomic_exchange(&s->counted, tracing ? FS_SLOT_TRACED : FS_SLOT_COUNTED) == 0)
+    fs_count(FS_C_FILES + place, 1);
   return got;
 }
 
 static fs_ssize read_at(struct fs_slot *s, void *buf, size_t n, uint64_t off) {
-  if (fs_tracing()) return read_traced(s, buf, n, off);
-  if (atomic_load_explicit(&s->counted, memory_order_relaxed))
+  if (atomic_load_explicit(&s->counted, memory_order_relaxed) == FS_SLOT_COUNTED)
     return fs_data_read(s->mount, s->entry, buf, n, off, NULL);
-  enum fs_place place = FS_PLACE_COUNT;
-  fs_ssize got = fs_data_read(s->mount, s->entry, buf, n, off, &place);
-  if (got > 0 && (unsigned)place < FS_PLACE_COUNT && atomic_exchange(&s->counted, 1) == 0)
-    fs_count(FS_C_FILES + place, 1);
-  return got;
+  return read_counting(s, buf, n, off);
 }
 
 fs_ssize fs_file_pread(struct fs_slot *s, void *buf, size_t n, int64_t off) {
