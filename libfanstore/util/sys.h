@@ -8,6 +8,7 @@
 #define FS_UTIL_SYS_H
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -125,6 +126,13 @@ void fs_map_advise(const void *map, size_t n, bool whole);
    if unknown, and for a negative descriptor. */
 uint64_t fs_mem_available(int meminfo);
 #define FS_MEMINFO "/proc/meminfo"
+/* Returns how large a file of this process may become. A file that is made larger ends the process by
+   SIGXFSZ, also one in memory. */
+static inline uint64_t fs_sys_file_limit(void) {
+  struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+  (void)FS_SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit);
+  return (uint64_t)limit.rlim_cur;
+}
 static inline pid_t fs_sys_getpid(void) {
   return (pid_t)FS_SYS1(SYS_getpid, 0);
 }

@@ -102,7 +102,10 @@ static fs_fd place_inheritable(fs_fd fd) {
 static struct fs_state *fill_state(int fd, int store) {
   struct stat sb = {0};
   struct fs_state *st = NULL;
-  if (FS_SYS2(SYS_ftruncate, fd, sizeof(struct fs_state)) == 0) st = map_state(fd);
+  if (fs_sys_file_limit() < sizeof(struct fs_state))
+    FS_NOTE("a limit of file sizes (ulimit -f) is below 80 MB: no file below a mount can be opened; raise it");
+  else if (FS_SYS2(SYS_ftruncate, fd, sizeof(struct fs_state)) == 0)
+    st = map_state(fd);
   if (st == NULL) return NULL;
   if (store >= 0 && fs_sys_fstat(store, &sb) == 0) st->store_ino = sb.st_ino;
   st->sock_dev = sb.st_dev;

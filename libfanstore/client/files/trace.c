@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include "client/data_priv.h"
@@ -68,9 +67,7 @@ static fs_fd make_file(char *path, const char *host) {
 
 /* Returns how large the file may be. A file-size limit ends a program that goes beyond it. */
 static uint64_t size_limit(void) {
-  struct rlimit limit = {0};
-  if (FS_SYS4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) != 0) return FS_TRACE_PIECE;
-  return FS_MIN((uint64_t)limit.rlim_cur, FS_TRACE_LIMIT) & ~(FS_TRACE_PIECE - 1);
+  return FS_MIN(fs_sys_file_limit(), FS_TRACE_LIMIT) & ~(FS_TRACE_PIECE - 1);
 }
 
 static fs_err fill_file(struct fs_trace_own *own, int fd, const char *host) {
