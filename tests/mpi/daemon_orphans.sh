@@ -49,9 +49,9 @@ done
 say "those that start there afterwards"
 file=$(cd "$work/source" && find . -type f | sort | sed -n 1p)
 afterwards() { # COMMAND
-  "$bin/fs-launch" --exec-node $job "$work/ds" "$mnt" "$lib" '' '' '' '' '' '' '' '' '' -- sh -c "$1" 2>"$work/err"
+  "$bin/fs-launch" --exec-node $job '' '' '' FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" library="$lib" -- sh -c "$1" 2>"$work/err"
 }
-equal "node, by what was left" 0 "$(afterwards "echo \$FANSTORE_NODE")"
+equal "nodes, by what was left" 2 "$(afterwards "echo \$FANSTORE_EMULATE")"
 afterwards "cat '$mnt/$file'" | cmp - "$work/source/$file"
 equal "file of the dataset, for one of another node" 0 "$(afterwards "FANSTORE_NODE=7 cat '$mnt/$file' >/dev/null; echo \$?")"
 afterwards "FANSTORE_NODE=7 cp '$mnt/$file' '$mnt/new'" && fail "an output was made without a daemon"

@@ -41,7 +41,8 @@ echo "ok - a private /tmp, with --local-dir"
 # By default outputs are in /tmp themselves; the dataset and the daemon are there.
 expect_status 1 "${l[@]}" --report /mnt/r.json -- "${private[@]}" 0
 equal "what COMMAND reads" "line 99" "$(cat "$work/out")"
-! grep fanstore: "$work/err" || fail "the run directory is in another place"
+equal "what the library says" 1 "$(grep -c '^fanstore: .*local directory.* does not exist for this program' "$work/err")"
+equal "lines of the library" 1 "$(grep -c ^fanstore: "$work/err")"
 equal "counted by the daemon" 1 "$(json /mnt/r.json 'r["nodes"][0]["opens"]')"
 echo "ok - a private /tmp, without --local-dir"
 

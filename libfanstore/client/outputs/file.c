@@ -268,7 +268,8 @@ static fs_fd backing_unseen(const struct fs_node *node) {
   static _Atomic uint32_t told;
   if (node && fs_node_alive(node) && !atomic_exchange(&told, 1))
     FS_NOTE("the job's local directory (", node->ctl->backing, ") does not exist for this program (a container?): ",
-            "output files are EIO; bind what fs-launch env --container prints");
+            "output files are EIO; bind what fs-launch env --container prints, or give fs-launch a --local-dir that ",
+            "both see");
   return -EIO;
 }
 
