@@ -88,7 +88,8 @@ static const char *fs_own_why(const struct fs_node *node, const struct fs_link *
   fs_err err = fs_attach_failed();
   if (link ? atomic_load_explicit(&node->ctl->stopping, memory_order_relaxed) != 0 : err == -ESHUTDOWN)
     return "ends with the job";
-  if (link ? fs_link_known_dead(link) : err == -ECONNREFUSED || err == -ENOENT) return "has ended";
+  bool refused = err == -ECONNREFUSED || err == -ENOENT || err == -ECONNRESET || err == -EPIPE;
+  if (link ? fs_link_known_dead(link) : refused) return "has ended";
   if (link || err == -ETIMEDOUT) return "does not answer";
   if (err == -EPROTONOSUPPORT) return "is of another version";
   if (err == -EACCES || err == -EPERM) return "is another user's (run the program as the user of the job)";
