@@ -41,7 +41,7 @@ pack "$work/source" "$work/ds" --partitions 4 --mount "$mnt"
 cp -a "$work/source" "$work/plain"
 "$python" "$here/overlay.py" ops "$work/plain" 0 >"$work/plain.txt"
 for n in $(half 2 3); do
-  launch --dataset "$work/ds" --emulate $n --overlay --discard -- "$python" "$here/overlay.py" ops "$mnt" $n \
+  launch --dataset "$work/ds" --emulate "$n" --overlay --discard -- "$python" "$here/overlay.py" ops "$mnt" "$n" \
     >"$work/mount.txt" 2>"$work/err" || fail "$n nodes: $(tail -n 3 "$work/mount.txt") $(cat "$work/err")"
   cmp -s "$work/plain.txt" "$work/mount.txt" || fail "$n nodes: $(diff "$work/plain.txt" "$work/mount.txt" | head -20)"
   no_leftovers
@@ -49,7 +49,7 @@ for n in $(half 2 3); do
 done
 for n in $(half 2 3); do
   for what in held race directories; do
-    seen_on $n --overlay -- "$python" "$here/overlay.py" $what "$mnt" $n
+    seen_on "$n" --overlay -- "$python" "$here/overlay.py" $what "$mnt" "$n"
   done
 done
 ! rest || exit 0
