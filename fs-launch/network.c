@@ -146,6 +146,6 @@ void fs_network_reason(const struct fs_launch *l, char *why, size_t size) {
 void fs_network_hint(const struct fs_launch *l, char *why, size_t size) {
   size_t n = strlen(why);
   if (l->network.family != 0 && n < size)
-    snprintf(why + n, size - n, ", which waits at %s %s (--network chooses another interface)", l->network.name,
+    snprintf(why + n, size - n, "; mpirun waits at %s %s (--network chooses another interface)", l->network.name,
              l->network.address);
 }

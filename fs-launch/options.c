@@ -174,7 +174,7 @@ static void help_doctor(void) {
   fs_opt_help(stdout, doctor_opts, FS_ARRAY_LEN(doctor_opts));
 }
 
-static fs_err bad_value(const char *option, const char *value, const char *want) {
+fs_err fs_option_bad(const char *option, const char *value, const char *want) {
   fs_say("--%s %s: give %s", option, value[0] == '\0' ? "''" : value, want);
   return -EINVAL;
 }
@@ -183,11 +183,11 @@ static fs_err number(const char *option, const char *value, uint64_t min, uint64
   char want[64];
   if (fs_parse_u64(value, min, max, out) == 0) return 0;
   snprintf(want, sizeof(want), "a number from %llu to %llu", (unsigned long long)min, (unsigned long long)max);
-  return bad_value(option, value, want);
+  return fs_option_bad(option, value, want);
 }
 
 static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
-  if (path[0] == '\0') return bad_value("dataset", path, "a directory");
+  if (path[0] == '\0') return fs_option_bad("dataset", path, "a directory");
   if (o->datasets == FS_MAX_DATASETS) {
     fs_say("--dataset: at most %u in one job", FS_MAX_DATASETS);
     return -EINVAL;
@@ -197,7 +197,7 @@ static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
 }
 
 static fs_err set_mount(struct fs_launch_options *o, const char *path) {
-  if (path[0] != '/') return bad_value("mount", path, "an absolute path");
+  if (path[0] != '/') return fs_option_bad("mount", path, "an absolute path");
   if (o->datasets == 0) {
     fs_say("--mount %s: put it after the --dataset that it belongs to", path);
     return -EINVAL;
@@ -211,19 +211,19 @@ static fs_err set_mount(struct fs_launch_options *o, const char *path) {
 }
 
 static fs_err set_text(const char *option, const char *value, const char *want, const char **out) {
-  if (value[0] == '\0') return bad_value(option, value, want);
+  if (value[0] == '\0') return fs_option_bad(option, value, want);
   *out = value;
   return 0;
 }
 
 static fs_err set_verify(const char *value, const char **out) {
-  if (fs_verify_parse(value) < 0) return bad_value("verify", value, "always, remote or never");
+  if (fs_verify_parse(value) < 0) return fs_option_bad("verify", value, "always, remote or never");
   *out = value;
   return 0;
 }
 
 static fs_err set_local_io(const char *value, const char **out) {
-  if (fs_local_io_parse(value) < 0) return bad_value("local-io", value, "cached, direct or auto");
+  if (fs_local_io_parse(value) < 0) return fs_option_bad("local-io", value, "cached, direct or auto");
   *out = value;
   return 0;
 }
@@ -234,9 +234,9 @@ static fs_err set_node_local(struct fs_launch_options *o, const char *value) {
   if (value[0] == '\0') return 0;
   size_t bytes = 1 + strlen(value) + 1;
   for (unsigned i = 0; i < o->node_locals; i++) bytes += strlen(o->node_local[i]) + 1;
-  if (strchr(value, '/')) return bad_value("node-local", value, "a pattern of a name, without slashes");
+  if (strchr(value, '/')) return fs_option_bad("node-local", value, "a pattern of a name, without slashes");
   if (o->node_locals == FS_NODE_LOCALS || bytes > FS_NL_GLOBS)
-    return bad_value("node-local", value, "fewer or shorter patterns");
+    return fs_option_bad("node-local", value, "fewer or shorter patterns");
   o->node_local[o->node_locals++] = value;
   return 0;
 }
@@ -244,7 +244,7 @@ static fs_err set_node_local(struct fs_launch_options *o, const char *value) {
 static fs_err set_cache_disk(const char *value, const char **to) {
   uint64_t bytes;
   if (strcmp(value, "auto") != 0 && (fs_parse_size(value, &bytes) < 0 || bytes == 0))
-    return bad_value("cache-disk", value, "a size as 100G, or auto");
+    return fs_option_bad("cache-disk", value, "a size as 100G, or auto");
   *to = value;
   return 0;
 }
@@ -253,7 +253,8 @@ static fs_err set_cache_disk(const char *value, const char **to) {
 static fs_err set_report(const char *value, const char **out) {
   const char *name = strrchr(value, '/'), *suffix = strrchr(name ? name : value, '.');
   bool known = !suffix || strcmp(suffix, ".json") == 0 || strcmp(suffix, ".html") == 0 || strcmp(suffix, ".txt") == 0;
-  if (!known || value[0] == '\0') return bad_value("report", value, "a name that ends in .html, .json or .txt, or -");
+  if (!known || value[0] == '\0')
+    return fs_option_bad("report", value, "a name that ends in .html, .json or .txt, or -");
   *out = value;
   return 0;
 }
@@ -277,11 +278,12 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
   case O_REPLICAS:
     return number("replicas", value, 1, FS_MAX_NODES, &o->replicas);
   case O_CACHE:
-    if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0) return bad_value("cache", value, "a size as 512M or 4G");
+    if (fs_parse_size(value, &o->cache) < 0 || o->cache == 0)
+      return fs_option_bad("cache", value, "a size as 512M or 4G");
     return 0;
   case O_OUTPUT_LIMIT:
     if (fs_parse_size(value, &o->output_limit) < 0 || o->output_limit == 0)
-      return bad_value("output-limit", value, "a size as 512M or 4G");
+      return fs_option_bad("output-limit", value, "a size as 512M or 4G");
     return 0;
   case O_STAGE_OUT:
     return set_text("stage-out", value, "a directory", &o->stage_out);
@@ -295,10 +297,11 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     o->prefetch_torch = strstr(value, "torch") != NULL;
     o->prefetch_idle = strstr(value, "idle") != NULL;
     if (strcmp(value, "torch") == 0 || strcmp(value, "idle") == 0 || strcmp(value, "torch,idle") == 0) return 0;
-    return bad_value("prefetch", value, "torch, idle or torch,idle");
+    return fs_option_bad("prefetch", value, "torch, idle or torch,idle");
   case O_NETWORK:
     o->network = value;
-    return fs_network_ok(value) ? 0 : bad_value("network", value, "an interface as eth0, or a network as 10.1.0.0/16");
+    return fs_network_ok(value) ? 0
+                                : fs_option_bad("network", value, "an interface as eth0, or a network as 10.1.0.0/16");
   case O_LOCAL_IO:
     return set_local_io(value, &o->local_io);
   case O_REPORT:
@@ -309,7 +312,7 @@ static fs_err set_value(struct fs_launch_options *o, int id, const char *value) 
     return number("stats", value, 1, 86400, &o->stats);
   case O_OUTPUT_REPLICAS:
     if (fs_parse_u64(value, 0, 1, &o->output_replicas) == 0) return 0;
-    return bad_value("output-replicas", value, "0 or 1");
+    return fs_option_bad("output-replicas", value, "0 or 1");
   case O_NODE_LOCAL:
     return set_node_local(o, value);
   case O_VERIFY:

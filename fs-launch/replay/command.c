@@ -39,8 +39,7 @@ static fs_err set_speed(const char *value, double *speed) {
   if (*value && end && *end == '\0' && *speed >= 0.001 && *speed <= 1000) return 0;
   *speed = 0;
   if (strcmp(value, "max") == 0) return 0;
-  fs_say("--speed %s: give a number from 0.001 to 1000, or 'max'", value);
-  return -EINVAL;
+  return fs_option_bad("speed", value, "a number from 0.001 to 1000, or 'max'");
 }
 
 static fs_err on_option(void *ctx, int id, const char *value) {

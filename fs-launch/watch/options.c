@@ -57,16 +57,11 @@ static void help_top(void) {
   fs_opt_help(stdout, top_opts, FS_ARRAY_LEN(top_opts));
 }
 
-static fs_err wrong(const char *option, const char *value, const char *want) {
-  fs_say("--%s %s: give %s", option, value[0] == '\0' ? "''" : value, want);
-  return -EINVAL;
-}
-
 static fs_err set_format(struct fs_watch_options *o, const char *value) {
   o->format = strcmp(value, "prometheus") == 0 ? FS_WATCH_PROMETHEUS
               : strcmp(value, "influx") == 0   ? FS_WATCH_INFLUX
                                                : FS_WATCH_TEXT;
-  return o->format == FS_WATCH_TEXT ? wrong("format", value, "prometheus or influx") : 0;
+  return o->format == FS_WATCH_TEXT ? fs_option_bad("format", value, "prometheus or influx") : 0;
 }
 
 static fs_err set(struct fs_watch_options *o, int id, const char *value) {
@@ -78,17 +73,19 @@ static fs_err set(struct fs_watch_options *o, int id, const char *value) {
     o->nodes = true;
     return 0;
   case O_INTERVAL:
-    return fs_parse_u64(value, 1, 86400, &o->interval) < 0 ? wrong("interval", value, "a number from 1 to 86400") : 0;
+    return fs_parse_u64(value, 1, 86400, &o->interval) < 0
+               ? fs_option_bad("interval", value, "a number from 1 to 86400")
+               : 0;
   case O_COUNT:
-    return fs_parse_u64(value, 1, UINT32_MAX, &o->count) < 0 ? wrong("count", value, "a number from 1 on") : 0;
+    return fs_parse_u64(value, 1, UINT32_MAX, &o->count) < 0 ? fs_option_bad("count", value, "a number from 1 on") : 0;
   case O_FORMAT:
     return set_format(o, value);
   case O_OUTPUT:
     o->output = value;
-    return value[0] == '\0' ? wrong("output", value, "a file") : 0;
+    return value[0] == '\0' ? fs_option_bad("output", value, "a file") : 0;
   case O_LISTEN:
     o->listen = value;
-    return value[0] == '\0' ? wrong("listen", value, "PORT, HOST:PORT or unix:PATH") : 0;
+    return value[0] == '\0' ? fs_option_bad("listen", value, "PORT, HOST:PORT or unix:PATH") : 0;
   default:
     return -EINVAL;
   }

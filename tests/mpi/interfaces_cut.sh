@@ -38,5 +38,5 @@ fails 20 "$both" h3 "${l[@]}"
 
 # A packet filter between h1 and h2 that ssh would pass.
 ip_on h1 route del blackhole 10.77.0.2/32
-fails 30 "the daemons could not be started: .*Local host: h2, Remote host: h1.*, which waits at eth0 10.77.0.1 \(--network" \
+fails 30 "the daemons could not be started: .*Local host: h2, Remote host: h1.*; mpirun waits at eth0 10.77.0.1 \(--network" \
   h1 "${l[@]}"
