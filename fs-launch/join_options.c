@@ -48,11 +48,6 @@ static void help_stop(void) {
   fs_opt_help(stdout, stop_opts, FS_ARRAY_LEN(stop_opts));
 }
 
-static void answer(void (*help)(void)) {
-  help();
-  exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
-}
-
 static fs_err set_node(struct fs_join *j, const char *value) {
   uint64_t node;
   if (j->node < 0 && fs_parse_u64(value, 0, FS_MAX_NODES - 1, &node) == 0) {
@@ -86,17 +81,17 @@ static fs_err set(struct fs_join *j, int id, const char *value) {
 }
 
 static fs_err on_attach(void *ctx, int id, const char *value) {
-  if (id == O_HELP) answer(help_attach);
+  if (id == O_HELP) fs_option_answer(help_attach);
   return set(ctx, id, value);
 }
 
 static fs_err on_env(void *ctx, int id, const char *value) {
-  if (id == O_HELP) answer(help_env);
+  if (id == O_HELP) fs_option_answer(help_env);
   return set(ctx, id, value);
 }
 
 static fs_err on_stop(void *ctx, int id, const char *value) {
-  if (id == O_HELP) answer(help_stop);
+  if (id == O_HELP) fs_option_answer(help_stop);
   return set(ctx, id, value);
 }
 

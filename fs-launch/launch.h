@@ -236,6 +236,8 @@ int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv);
 int fs_options_parse_doctor(int argc, char **argv);
 /* Tells which value this option needs. Returns -EINVAL. */
 fs_err fs_option_bad(const char *option, const char *value, const char *want);
+/* Shows the help, or the version if help is NULL, and ends the process. */
+void fs_option_answer(void (*help)(void));
 
 /* check.c, programs.c, hosts.c: checks before the start. They return 0 or the exit status. */
 int fs_check_datasets(struct fs_launch *l);

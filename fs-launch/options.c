@@ -345,14 +345,16 @@ static bool set_flag(struct fs_launch_options *o, int id) {
   return flag != NULL;
 }
 
-static void answer(int id, void (*help)(void)) {
-  if (id == O_HELP)
+void fs_option_answer(void (*help)(void)) {
+  if (help)
     help();
-  else if (id == O_VERSION)
-    printf("fs-launch (FanStore) %s\n", FS_VERSION);
   else
-    return;
+    printf("fs-launch (FanStore) %s\n", FS_VERSION);
   exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
+}
+
+static void answer(int id, void (*help)(void)) {
+  if (id == O_HELP || id == O_VERSION) fs_option_answer(id == O_HELP ? help : NULL);
 }
 
 /* Refuses an option that is given twice: one of the two values would be ignored silently. */

@@ -44,13 +44,7 @@ static fs_err set_speed(const char *value, double *speed) {
 
 static fs_err on_option(void *ctx, int id, const char *value) {
   struct wanted *w = ctx;
-  if (id == O_HELP || id == O_VERSION) {
-    if (id == O_HELP)
-      help();
-    else
-      printf("fs-launch (FanStore) %s\n", FS_VERSION);
-    exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
-  }
+  if (id == O_HELP || id == O_VERSION) fs_option_answer(id == O_HELP ? help : NULL);
   if (id == O_SPEED) return set_speed(value, &w->speed);
   if (id == O_LIST) w->list = true;
   if (id == O_NO_NAMES) w->no_names = true;

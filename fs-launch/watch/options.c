@@ -92,9 +92,7 @@ static fs_err set(struct fs_watch_options *o, int id, const char *value) {
 }
 
 static fs_err set_or_help(struct fs_watch_options *o, int id, const char *value, void (*help)(void)) {
-  if (id == O_HELP) help();
-  if (id == O_VERSION) printf("fs-launch (FanStore) %s\n", FS_VERSION);
-  if (id == O_HELP || id == O_VERSION) exit(fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED);
+  if (id == O_HELP || id == O_VERSION) fs_option_answer(id == O_HELP ? help : NULL);
   if (id > 0) return set(o, id, value);
   if (o->job || value[0] == '\0') {
     fs_say("'%s': give one JOB", value);
