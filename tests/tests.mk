@@ -220,7 +220,7 @@ model: ## model checking of the protocols in shared memory, and of the same with
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) tests/unit/channel_client.c $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
-ALL_H = $(wildcard include/fanstore/*.h libfanstore/*/*.h libfanstore/*/*/*.h fs-prepare/*.h fs-launch/*.h fs-launch/*/*.h tests/unit/*.h)
+ALL_H = $(wildcard include/fanstore/*.h libfanstore/*/*.h libfanstore/*/*/*.h fs-prepare/*.h fs-prepare/*/*.h fs-launch/*.h fs-launch/*/*.h tests/unit/*.h)
 compdb: ## compile_commands.json for editors and clang-tidy
 	@{ echo '['; first=1; for f in $(ALL_C); do [ -n "$$first" ] || echo ','; first=; \
 	  printf '{"directory": "%s", "file": "%s", "arguments": ["clang"%s, "-c", "%s"]}' '$(CURDIR)' "$$f" \

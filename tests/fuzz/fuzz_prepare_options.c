@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../fs-prepare/pack.h"
+#include "../../fs-prepare/pack/pack.h"
 #include "fuzz_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

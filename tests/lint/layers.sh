@@ -48,6 +48,7 @@ libfanstore/daemon/stagein    daemon/stageout $kept
 libfanstore/daemon/finish     daemon/stagein daemon/stageout daemon/replicas $kept
 libfanstore/daemon/sample     $work
 fs-prepare                    index format codec util
+fs-prepare/pack               fs-prepare index format codec util
 fs-launch                     ipc index format util
 fs-launch/doctor              fs-launch util
 fs-launch/clean               fs-launch ipc util

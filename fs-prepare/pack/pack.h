@@ -13,8 +13,8 @@
 #ifndef FS_PREPARE_PACK_H
 #define FS_PREPARE_PACK_H
 
+#include "../prepare.h"
 #include "index/builder.h"
-#include "prepare.h"
 
 struct fs_globs {
   char **glob;
