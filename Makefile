@@ -59,8 +59,10 @@ LAUNCH_OBJ := $(call obj,$(LAUNCH_SRC))
 FANSTORED_OBJ := $(call obj,$(FANSTORED_SRC))
 STATIC_OBJ := $(call obj,$(STATIC_SRC))
 
-# lz4 is linked statically with its symbols hidden: the training process may bring its own.
-LZ4 := -l:liblz4.a
+# lz4 and zstd are linked statically with their symbols hidden: the training process may bring its own.
+CODECS := -l:liblz4.a -l:libzstd.a
+# Only fs-prepare reads archives.
+ARCHIVE := -Wl,--as-needed -larchive
 LIB := $(B)/lib/libfanstore.so
 # The supervisor of static programs knows the registers and numbers of these processors only.
 STATIC := $(if $(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),fanstore-static)
@@ -76,24 +78,25 @@ $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.m
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) -Wl,--version-script=libfanstore/preload/exports.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(LZ4) -Wl,--no-as-needed -l:libdl.so.2
+	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(CODECS) -Wl,--no-as-needed -l:libdl.so.2
 
 $(B)/share/fanstore/%: libfanstore/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 
 $(B)/bin/fs-prepare: $(PREPARE_OBJ) $(COMMON_OBJ)
+$(B)/bin/fs-prepare: LDLIBS += $(ARCHIVE)
 $(B)/bin/fs-launch: $(LAUNCH_OBJ) $(COMMON_OBJ)
 $(B)/bin/fanstore-static: $(STATIC_OBJ) $(CLIENT_OBJ) $(COMMON_OBJ)
 $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstore-static:
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) $(LDLIBS) -ldl -pthread
 
 $(B)/bin/fanstored: $(FANSTORED_OBJ) $(DAEMON_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(LZ4) -ldl -pthread
+	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) -ldl -pthread
 
 $(O)/libfanstore/daemon/mpi/%.o: libfanstore/daemon/mpi/%.c
 	$(say) MPICC $<

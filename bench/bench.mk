@@ -9,7 +9,7 @@ BENCH_ARGS ?=
 $(BENCH_BIN): $(B)/%: $(O)/%.o
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LZ4) -ldl -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(CODECS) -ldl -pthread
 
 $(B)/bench/limit_pack $(B)/bench/limit_index $(B)/bench/hitratio: $(COMMON_OBJ)
 

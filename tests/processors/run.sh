@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 short=${1:-}
 export LC_ALL=C.UTF-8
-packages=(libc6-dev liblz4-dev libxxhash-dev libcmocka-dev libaio-dev liburing-dev libc-bin bash
+packages=(libc6-dev liblz4-dev libzstd-dev libxxhash-dev libarchive-dev libcmocka-dev libaio-dev liburing-dev libc-bin bash
   coreutils diffutils findutils grep sed mawk tar gzip util-linux procps python3 attr)
 scripts=(posix/{golden,interposer_calls,mapped_alone,cwd,fd_replaced,outside,outside_walks}
   prepare/{errors,links,write})

@@ -13,7 +13,9 @@ build libc6-dev       hdr:stdio.h
 build libopenmpi-dev  cmd:mpicc
 build openmpi-bin     cmd:mpirun
 build liblz4-dev      hdr:lz4hc.h
+build libzstd-dev     hdr:zstd.h
 build libxxhash-dev   hdr:xxhash.h
+build libarchive-dev  hdr:archive.h
 build libzydis-dev    hdr:Zydis/Zydis.h
 check libcmocka-dev   hdr:cmocka.h
 check python3         cmd:python3

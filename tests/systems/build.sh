@@ -57,7 +57,7 @@ kills() { # SUITE ROOT TREE
 one_system() { # SUITE
   local suite=$1 system tree=$work/$1 library=$work/$1/build/lib/libfanstore.so
   system=$(system_root "$suite" gcc libc6-dev make libopenmpi-dev openmpi-bin liblz4-dev \
-    libxxhash-dev libcmocka-dev ccache)
+    libzstd-dev libxxhash-dev libarchive-dev libcmocka-dev ccache)
   build "$suite" "$system" "$tree"
   programs "$system" "$work/source" >"$work/expected" || fail "$suite: the plain directory"
 

@@ -17,8 +17,10 @@ class Fanstore(MakefilePackage):
 
     depends_on("c", type="build")
     depends_on("openmpi@4.1:5")
-    # The library contains liblz4.a.
+    # The library contains liblz4.a and libzstd.a.
     depends_on("lz4 libs=static +pic", type="build")
+    depends_on("zstd libs=static +pic", type="build")
+    depends_on("libarchive")
     depends_on("xxhash", type="build")
 
     conflicts("platform=darwin", msg="FanStore needs Linux")
