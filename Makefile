@@ -78,7 +78,7 @@ $(LIB): $(COMMON_OBJ) $(CLIENT_OBJ) $(PRELOAD_OBJ) libfanstore/preload/exports.m
 	$(say) LINK $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -shared -o $@ $(filter %.o,$^) $(LDFLAGS) -Wl,--version-script=libfanstore/preload/exports.map \
-	  -Wl,--exclude-libs,ALL -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(CODECS) -Wl,--no-as-needed -l:libdl.so.2
+	  -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections -Wl,-soname,libfanstore.so $(CODECS) -Wl,--no-as-needed -l:libdl.so.2
 
 $(B)/share/fanstore/%: libfanstore/%
 	@mkdir -p $(@D)

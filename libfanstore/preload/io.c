@@ -197,8 +197,6 @@ FS_EXPORT int munmap(void *addr, size_t len) {
   return map_synced(FS_REAL(munmap)(addr, len), addr, len, true);
 }
 
-/* A mapping may show a copy that is filled only where it was mapped (client/real/remap.c). So what
-   the mapping will show is filled first. */
 FS_EXPORT void *mremap(void *addr, size_t len, size_t to, int flags, ...) {
   void *target = NULL;
   if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) {
@@ -207,9 +205,35 @@ FS_EXPORT void *mremap(void *addr, size_t len, size_t to, int flags, ...) {
     target = va_arg(ap, void *);
     va_end(ap);
   }
+  return (void *)fs_kernel_mremap(addr, len, to, flags, target);
+}
+
+long fs_kernel_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
+  bool file = !(flags & MAP_ANONYMOUS);
+  FS_USE(u);
+  struct fs_slot *s = file ? fs_fd_use(fd, &u) : NULL;
+  void *p =
+      s != NULL ? fs_file_mmap(s, addr, len, prot, flags, off) : fs_sys_mmap(addr, len, prot, flags, fd, (uint64_t)off);
+  if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt_use(fd, &u)) != NULL)
+    p = fs_file_mmap(s, addr, len, prot, flags, off);
+  if (fs_sys_mmap_failed(p)) return fs_ret((intptr_t)p);
+  return (intptr_t)(s == NULL ? written(fd, p, len, prot, flags) : p);
+}
+
+long fs_kernel_msync(void *addr, size_t len, int flags) {
+  return map_synced(fs_ret_int((int)FS_SYS3(SYS_msync, addr, len, flags)), addr, len, false);
+}
+
+long fs_kernel_munmap(void *addr, size_t len) {
+  return map_synced(fs_ret_int((int)FS_SYS2(SYS_munmap, addr, len)), addr, len, true);
+}
+
+/* A mapping may show a copy that is filled only where it was mapped (client/real/remap.c). So what
+   the mapping will show is filled first. */
+long fs_kernel_mremap(void *addr, size_t len, size_t to, int flags, void *target) {
   fs_err err = to > len ? fs_data_remap(addr, FS_REMAP_HERE, to) : 0;
-  void *p = (void *)(err < 0 ? err : FS_SYS5(SYS_mremap, addr, len, to, flags, target));
-  return fs_sys_mmap_failed(p) ? (fs_ret((intptr_t)p), MAP_FAILED) : p;
+  long p = err < 0 ? err : FS_SYS5(SYS_mremap, addr, len, to, flags, target);
+  return fs_sys_mmap_failed((void *)p) ? fs_ret(p) : p;
 }
 
 FS_EXPORT int remap_file_pages(void *addr, size_t len, int prot, size_t page, int flags) {

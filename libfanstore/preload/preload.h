@@ -122,6 +122,14 @@ static inline int fs_ret_int(int64_t r) {
   return (int)fs_ret(r);
 }
 
+/* What the wrapper does, for syscall(2). UCX, Open MPI and allocators put functions of their own in
+   the place of libc's, and these call syscall(2). So these four go to the kernel, and never to a
+   name that may lead back. They return -1 and set errno as syscall(2) does. */
+long fs_kernel_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off);
+long fs_kernel_msync(void *addr, size_t len, int flags);
+long fs_kernel_munmap(void *addr, size_t len);
+long fs_kernel_mremap(void *addr, size_t len, size_t to, int flags, void *target);
+
 /* Records an open that has returned fd, or -1 with errno set. */
 void fs_trace_opened(int fd, int route, const struct fs_found *f, int flags, uint64_t begin);
 

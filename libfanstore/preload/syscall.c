@@ -25,19 +25,6 @@ static long sys_getcwd(char *buf, size_t n) {
   return (long)size;
 }
 
-/* An allocator's own mmap, like tcmalloc's, may come here. A call that is not on a virtual
-   descriptor goes to the kernel, not back to the allocator. */
-static long sys_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off) {
-  bool file = !(flags & MAP_ANONYMOUS);
-  FS_USE(u);
-  struct fs_slot *s = file ? fs_fd_use(fd, &u) : NULL;
-  void *p =
-      s != NULL ? fs_file_mmap(s, addr, len, prot, flags, off) : fs_sys_mmap(addr, len, prot, flags, fd, (uint64_t)off);
-  if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt_use(fd, &u)) != NULL)
-    p = fs_file_mmap(s, addr, len, prot, flags, off);
-  return fs_sys_mmap_failed(p) ? fs_ret((intptr_t)p) : (intptr_t)p;
-}
-
 /* Numbers that are the same on all machines and that this libc's headers may lack. */
 #define FS_SYS_SETXATTRAT 463
 #define FS_SYS_GETXATTRAT 464
@@ -113,8 +100,10 @@ static long sys_newer(long n, long a, long b, long c, long d, long e, long f) {
   X(SYS_dup, dup((int)a))                                                                                              \
   X(SYS_dup3, dup3((int)a, (int)b, (int)c))                                                                            \
   X(SYS_fcntl, fcntl((int)a, (int)b, c))                                                                               \
-  X(SYS_mmap, sys_mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, (off_t)f))                                        \
-  X(SYS_mremap, (long)mremap((void *)a, (size_t)b, (size_t)c, (int)d, (void *)e))                                      \
+  X(SYS_mmap, fs_kernel_mmap((void *)a, (size_t)b, (int)c, (int)d, (int)e, (off_t)f))                                  \
+  X(SYS_munmap, fs_kernel_munmap((void *)a, (size_t)b))                                                                \
+  X(SYS_msync, fs_kernel_msync((void *)a, (size_t)b, (int)c))                                                          \
+  X(SYS_mremap, fs_kernel_mremap((void *)a, (size_t)b, (size_t)c, (int)d, (void *)e))                                  \
   X(SYS_remap_file_pages, remap_file_pages((void *)a, (size_t)b, (int)c, (size_t)d, (int)e))                           \
   X(SYS_chdir, chdir((const char *)a))                                                                                 \
   X(SYS_fchdir, fchdir((int)a))                                                                                        \
