@@ -110,6 +110,12 @@ fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why
   return 0;
 }
 
+void *fs_dataset_work(const struct fs_dataset *ds) {
+  size_t n = FS_MAX(fs_codec_work_size(&ds->ix.codecs, ds->ix.block_size), (size_t)FS_CODEC_WORK_HEAD);
+  void *work = malloc(n);
+  return work != NULL ? memset(work, 0, FS_CODEC_WORK_HEAD) : NULL;
+}
+
 char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry) {
   char *path = malloc(PATH_MAX);
   if (path == NULL || fs_index_path(&ds->ix, entry, path, PATH_MAX) < 0) {

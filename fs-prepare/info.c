@@ -12,7 +12,8 @@ struct info {
 
 /* Counts of how the files are stored. */
 struct kinds {
-  uint64_t raw, lz4, empty, aligned, linked;
+  uint64_t raw, lz4, zstd, empty, aligned, linked;
+  uint64_t row[FS_CODEC_ROWS_MAX]; /* files of each row of the table of codecs */
 };
 
 static struct kinds count_kinds(const struct fs_index *ix) {
@@ -24,10 +25,21 @@ static struct kinds count_kinds(const struct fs_index *ix) {
     k.linked += (flags & FS_ENTRY_LINKED) != 0;
     k.aligned += (flags & FS_ENTRY_ALIGNED) != 0;
     k.empty += e->size == 0;
-    k.raw += e->size != 0 && FS_NAME_CODEC(e->name) == FS_CODEC_RAW;
-    k.lz4 += FS_NAME_CODEC(e->name) == FS_CODEC_LZ4;
+    uint32_t row = FS_NAME_CODEC(e->name), family = row < ix->codecs.n ? ix->codecs.rows[row].family : FS_FAMILY_RAW;
+    if (e->size == 0) continue;
+    k.row[row]++;
+    k.raw += row == FS_CODEC_RAW;
+    k.lz4 += family == FS_FAMILY_LZ4;
+    k.zstd += family == FS_FAMILY_ZSTD;
   }
   return k;
+}
+
+/* Prints a JSON list of the rows of the table of codecs. */
+static void print_codecs(const struct fs_index *ix, const struct kinds *k) {
+  for (uint32_t i = 0; i < ix->codecs.n; i++)
+    printf("%s\n  {\"codec\": \"%s\", \"files\": %" PRIu64 ", \"dictionary_bytes\": %" PRIu32 "}", i == 0 ? "" : ",",
+           fs_codec_name(&ix->codecs, i), k->row[i], ix->codecs.rows[i].dict_len);
 }
 
 static void print_json(const struct fs_dataset *ds) {
@@ -45,13 +57,15 @@ static void print_json(const struct fs_dataset *ds) {
   printf(", \"block_size\": %" PRIu32 ", \"align\": %" PRIu32 ",\n", h->block_size, h->align);
   printf(" \"files\": %" PRIu64 ", \"dirs\": %" PRIu64 ", \"symlinks\": %" PRIu64 ", \"hard_links\": %" PRIu64 ",\n",
          h->files, h->dirs, h->symlinks, k.linked);
-  printf(" \"raw_files\": %" PRIu64 ", \"lz4_files\": %" PRIu64 ", \"empty_files\": %" PRIu64
-         ", \"aligned_files\": %" PRIu64 ",\n",
-         k.raw, k.lz4, k.empty, k.aligned);
+  printf(" \"raw_files\": %" PRIu64 ", \"lz4_files\": %" PRIu64 ", \"zstd_files\": %" PRIu64
+         ", \"empty_files\": %" PRIu64 ", \"aligned_files\": %" PRIu64 ",\n",
+         k.raw, k.lz4, k.zstd, k.empty, k.aligned);
   printf(" \"plain_bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"index_size\": %" PRIu64
          ", \"max_depth\": %" PRIu32 ",\n",
          h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
-  printf(" \"partitions\": [");
+  printf(" \"codecs\": [");
+  print_codecs(&ds->ix, &k);
+  printf("\n ],\n \"partitions\": [");
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     const struct fs_part_rec *p = &ds->ix.parts[i];
     char name[FS_PART_NAME_SIZE];
@@ -76,9 +90,9 @@ static void print_text(const struct fs_dataset *ds) {
   FS_AUTO_FREE char *mount = fs_prep_name(m->mount);
   printf("dataset        %s\nid             %s\nformat         version %u\nmount          %s\n", path,
          fs_hex(m->dataset_id, sizeof m->dataset_id, id), m->version, mount);
-  printf("files          %" PRIu64 " (%" PRIu64 " raw, %" PRIu64 " lz4, %" PRIu64 " empty; %" PRIu64
+  printf("files          %" PRIu64 " (%" PRIu64 " raw, %" PRIu64 " lz4, %" PRIu64 " zstd, %" PRIu64 " empty; %" PRIu64
          " can be mapped)\n",
-         h->files, k.raw, k.lz4, k.empty, k.aligned);
+         h->files, k.raw, k.lz4, k.zstd, k.empty, k.aligned);
   printf("directories    %" PRIu64 "\nsymlinks       %" PRIu64 "\nhard links     %" PRIu64 "\n", h->dirs, h->symlinks,
          k.linked);
   print_size("plain bytes", h->plain_bytes);

@@ -48,8 +48,8 @@ static void print_details(const struct list *l, uint32_t entry) {
   if (localtime_r(&t, &tm) != NULL) strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
   bool file = S_ISREG(e->mode);
   printf("%s %3" PRIu32 " %12" PRIu64 " %-4s %12" PRIu64 " %s ", mode, e->nlink, (uint64_t)st.st_size,
-         file && e->size != 0 ? fs_dataset_codec_name(FS_NAME_CODEC(e->name)) : "-", file ? stored_bytes(ix, entry) : 0,
-         when);
+         file && e->size != 0 ? fs_codec_name(&ix->codecs, FS_NAME_CODEC(e->name)) : "-",
+         file ? stored_bytes(ix, entry) : 0, when);
 }
 
 static void print_name(const struct list *l, const char *name, size_t n) {

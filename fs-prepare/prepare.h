@@ -97,8 +97,7 @@ void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
 /* Returns the path of an entry, from malloc, or NULL if out of memory or damaged. */
 char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry);
-static inline const char *fs_dataset_codec_name(uint32_t codec) {
-  return codec == FS_CODEC_RAW ? "raw" : codec == FS_CODEC_LZ4 ? "lz4" : "?";
-}
+/* Returns memory for decoding blocks one after the other, for free(), or NULL. */
+void *fs_dataset_work(const struct fs_dataset *ds);
 
 #endif

@@ -54,32 +54,43 @@ static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *st
   return -ECANCELED;
 }
 
+/* Memory for the blocks of one file. */
+struct room {
+  uint8_t *stored, *plain;
+  void *work; /* for decoding */
+};
+
 /* Writes block i; zeros stay a hole. */
-static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, uint8_t *stored, uint8_t *plain) {
+static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, const struct room *room) {
   struct fs_block b;
   fs_err err = fs_index_block(&u->ds.ix, entry, i, &b);
   if (err < 0) return -EBADMSG;
-  err = read_block(u, &b, stored);
+  err = read_block(u, &b, room->stored);
   if (err < 0) return err;
-  if (fs_xxh3(stored, b.stored_len) != b.xxh3) return -EBADMSG;
-  err = fs_block_decode(b.codec, stored, b.stored_len, plain, b.plain_len);
-  if (err < 0 || !fs_block_sound(b.codec, stored, b.stored_len, b.plain_len)) return -EBADMSG;
-  if (all_zero(plain, b.plain_len)) return 0;
-  return fs_pwrite_full(fd, plain, b.plain_len, i * u->ds.ix.block_size);
+  if (fs_xxh3(room->stored, b.stored_len) != b.xxh3) return -EBADMSG;
+  struct fs_codec_set *set = &u->ds.ix.codecs;
+  err = fs_block_decode(set, b.codec, room->stored, b.stored_len, room->plain, b.plain_len, room->work);
+  if (err == -ENOMEM) return err;
+  if (err < 0 || !fs_block_sound(set, b.codec, room->stored, b.stored_len, b.plain_len)) return -EBADMSG;
+  if (all_zero(room->plain, b.plain_len)) return 0;
+  return fs_pwrite_full(fd, room->plain, b.plain_len, i * u->ds.ix.block_size);
 }
 
 static fs_err write_contents(struct unpack *u, uint32_t entry, int fd) {
   const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
   size_t block = u->ds.ix.block_size;
   uint64_t n = fs_index_block_count(&u->ds.ix, e);
-  size_t room = n > 1 ? block : (size_t)e->size;
-  FS_AUTO_FREE uint8_t *buf = n != 0 ? malloc(2 * room) : NULL;
+  size_t most = n > 1 ? block : (size_t)e->size;
+  bool partial = fs_codec_partial(&u->ds.ix.codecs, FS_NAME_CODEC(e->name));
+  FS_AUTO_FREE uint8_t *buf = n != 0 ? malloc(2 * most) : NULL;
+  FS_AUTO_FREE void *work = n != 0 && !partial ? fs_dataset_work(&u->ds) : NULL;
   if (n == 0) return 0;
-  if (buf == NULL) return -ENOMEM;
+  if (buf == NULL || (work == NULL && !partial)) return -ENOMEM;
+  const struct room room = {buf, buf + most, work};
   fs_err err = 0;
   for (uint64_t i = 0; i < n && err == 0; i++) {
     if (atomic_load(&u->failed)) return -ECANCELED;
-    err = write_block(u, entry, i, fd, buf, buf + room);
+    err = write_block(u, entry, i, fd, &room);
   }
   if (err == 0 && ftruncate(fd, (off_t)e->size) < 0) err = -errno;
   return err;

@@ -82,6 +82,7 @@ struct scan {
   uint64_t at; /* hashed up to here */
   struct fs_xxh3_stream *hash;
   uint8_t *stored, *plain;
+  void *work; /* for decoding */
   uint64_t bad_blocks;
   bool unreadable; /* for a reason that is not the data's */
   fs_err err;      /* of the first failed read */
@@ -106,8 +107,8 @@ static bool scan_block(struct scan *s, const struct vblock *b) {
   if (err == 0 && s->at == b->offset) fs_xxh3_update(s->hash, s->stored, b->stored_len);
   s->at = FS_MAX(s->at, b->offset + b->stored_len);
   return err == 0 && fs_xxh3(s->stored, b->stored_len) == b->xxh3 &&
-         fs_block_sound(b->codec, s->stored, b->stored_len, b->plain_len) &&
-         fs_block_decode(b->codec, s->stored, b->stored_len, s->plain, b->plain_len) == 0;
+         fs_block_sound(&s->v->ds.ix.codecs, b->codec, s->stored, b->stored_len, b->plain_len) &&
+         fs_block_decode(&s->v->ds.ix.codecs, b->codec, s->stored, b->stored_len, s->plain, b->plain_len, s->work) == 0;
 }
 
 static void scan_blocks(struct scan *s) {
@@ -149,7 +150,7 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
   else if (fs_pread_full(s->fd, page, sizeof page, 0) < 0)
     snprintf(s->why, sizeof s->why, "its header cannot be read");
   else
-    fs_part_header_check(page, sizeof page, s->number, rec, s->v->ds.ix.hdr->dataset_id, s->why, sizeof s->why);
+    fs_part_header_check(page, sizeof page, s->number, rec, s->why, sizeof s->why);
 }
 
 static void scan_report(struct scan *s) {
@@ -171,7 +172,8 @@ static void verify_part(void *ctx, uint64_t number) {
   struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new()};
   s.stored = malloc(v->ds.ix.block_size);
   s.plain = malloc(v->ds.ix.block_size);
-  if (s.hash == NULL || s.stored == NULL || s.plain == NULL) {
+  s.work = fs_dataset_work(&v->ds);
+  if (s.hash == NULL || s.stored == NULL || s.plain == NULL || s.work == NULL) {
     s.fd = -ENOMEM;
     s.unreadable = true;
     snprintf(s.why, sizeof s.why, "out of memory; use a lower --jobs");
@@ -191,6 +193,7 @@ static void verify_part(void *ctx, uint64_t number) {
   fs_xxh3_free(s.hash);
   free(s.stored);
   free(s.plain);
+  free(s.work);
 }
 
 static int report(struct verify *v) {

@@ -24,7 +24,8 @@ static const struct fs_opt options[] = {
      "number of partitions (default: one a GiB, at least 8; more than 64\nonly above 4 TiB, one per 64 GiB)",
      OPT_PARTITIONS},
     {"codec", 0, "CODEC",
-     "auto, raw, lz4 or lz4hc[:LEVEL] (default auto: lz4hc:9 for each file\nwhere it saves an eighth, else raw)",
+     "auto, raw, lz4, lz4hc[:LEVEL] or zstd[:LEVEL] (default auto: lz4hc:9\nfor each file where it saves an eighth, "
+     "else raw)",
      OPT_CODEC},
     {"block-size", 0, "SIZE", "plain bytes of a block: a power of two, 16K to 16M (default 256K)", OPT_BLOCK_SIZE},
     {"replicate", 0, "GLOB", "put what matches on every node (repeatable)", OPT_REPLICATE},
@@ -49,8 +50,10 @@ static fs_err bad(const char *option, const char *value, const char *instead) {
   return -EINVAL;
 }
 
+#define FS_ZSTD_LEVEL 3 /* zstd's own default */
+
 static fs_err set_codec(struct fs_pack_options *o, const char *value) {
-  uint64_t level = 9;
+  uint64_t level = strncmp(value, "zstd", 4) == 0 ? FS_ZSTD_LEVEL : 9;
   if (strcmp(value, "auto") == 0)
     o->codec = FS_CHOOSE_AUTO;
   else if (strcmp(value, "raw") == 0)
@@ -60,8 +63,11 @@ static fs_err set_codec(struct fs_pack_options *o, const char *value) {
   else if (strcmp(value, "lz4hc") == 0 ||
            (strncmp(value, "lz4hc:", 6) == 0 && fs_parse_u64(value + 6, 1, 12, &level) == 0))
     o->codec = FS_CHOOSE_LZ4HC;
+  else if (strcmp(value, "zstd") == 0 ||
+           (strncmp(value, "zstd:", 5) == 0 && fs_parse_u64(value + 5, 1, FS_ZSTD_LEVEL_MAX, &level) == 0))
+    o->codec = FS_CHOOSE_ZSTD;
   else
-    return bad("codec", value, "give auto, raw, lz4 or lz4hc[:LEVEL], LEVEL from 1 to 12");
+    return bad("codec", value, "give auto, raw, lz4, lz4hc[:1 to 12] or zstd[:1 to 22]");
   o->level = (int)level;
   snprintf(o->codec_text, sizeof o->codec_text, "%.31s", value);
   return 0;

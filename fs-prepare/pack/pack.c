@@ -102,6 +102,11 @@ static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const s
 
 static fs_err fill_builder(struct pack *p, struct fs_builder *b) {
   fs_err err = 0;
+  for (uint32_t i = FS_CODEC_ROWS_MIN; i < p->plan.codecs.n && err == 0; i++) {
+    const struct fs_encoding *e = &p->plan.codecs.row[i];
+    int row = fs_builder_codec(b, &(struct fs_build_codec){e->family, e->element, e->dict, e->dict_len});
+    err = row < 0 ? row : 0;
+  }
   for (uint32_t i = 0; i < p->store.parts.n && err == 0; i++) err = fs_builder_part(b, &p->store.parts.out[i].rec);
   for (size_t i = 0; i < p->tree.n && err == 0; i++) err = add_item(b, &p->tree, &p->tree.items[i]);
   return err;
@@ -227,6 +232,7 @@ static fs_err run(struct pack *p) {
   if (err == 0) err = fs_walk(&p->o, &p->tree);
   if (err < 0) return err;
   err = fs_plan_make(&p->plan, &p->o, &p->tree);
+  if (err == 0) err = fs_plan_codecs(&p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
   if (err < 0) return err;
   err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, p->target.lock_fd);
@@ -259,6 +265,7 @@ int fs_prep_pack(int argc, char **argv) {
   }
   if (err == 0) summary(p);
   fs_store_free(&p->store);
+  fs_plan_codecs_free(&p->plan);
   fs_tree_free(&p->tree);
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);

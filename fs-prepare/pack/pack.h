@@ -14,6 +14,7 @@
 #define FS_PREPARE_PACK_H
 
 #include "../prepare.h"
+#include "codec/encode.h"
 #include "index/builder.h"
 
 struct fs_globs {
@@ -22,14 +23,14 @@ struct fs_globs {
 };
 
 enum fs_dereference { FS_DEREF_NONE, FS_DEREF_OUTSIDE, FS_DEREF_ALL };
-enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC };
+enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC, FS_CHOOSE_ZSTD };
 
 struct fs_pack_options {
   const char *source, *dataset;
   char mount[PATH_MAX];
   char codec_text[32];
   enum fs_codec_choice codec;
-  int level;           /* for lz4hc */
+  int level;           /* for lz4hc and zstd */
   uint64_t partitions; /* 0: chosen from the size */
   uint32_t block_size;
   uint32_t align;
@@ -78,6 +79,13 @@ struct fs_tree {
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree);
 void fs_tree_free(struct fs_tree *tree);
 
+/* The dataset's table of codecs: how the blocks of each row are encoded. Set before the pipeline starts. */
+struct fs_pack_codecs {
+  struct fs_encoding row[FS_CODEC_ROWS_MAX];
+  uint32_t n;
+  uint8_t wanted; /* the row that a file gets if it is worth the decoding; FS_CODEC_RAW: none */
+};
+
 struct fs_plan {
   const struct fs_pack_options *opts;
   struct fs_tree *tree; /* sorted in the index's order */
@@ -90,7 +98,14 @@ struct fs_plan {
   uint64_t cut_above; /* larger files are cut into segments */
   uint64_t segment;   /* bytes; a multiple of chunk */
   uint64_t chunk;     /* bytes; a multiple of the block size and of the alignment */
+  struct fs_pack_codecs codecs;
 };
+/* Fills plan->codecs as --codec says. Returns 0 or -ENOMEM. */
+fs_err fs_plan_codecs(struct fs_plan *plan);
+void fs_plan_codecs_free(struct fs_plan *plan);
+/* Adds a row to the table. The dictionary must live as long as the plan. Returns
+   its number, -ENOMEM, -ENOSPC if the table is full, or -EINVAL. */
+int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e);
 fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
 /* Finds large files of equal content and makes the later ones aliases. The store finds small
    ones. */
@@ -132,8 +147,8 @@ struct fs_batch {
 fs_err fs_batch_room(const struct fs_plan *plan, struct fs_batch *batch);
 void fs_batch_free(struct fs_batch *batch);
 /* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for
-   plan->chunk bytes. Any thread. */
-void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain);
+   plan->chunk bytes. Any thread, with an encoder of its own. */
+void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain, struct fs_encoder *encoder);
 
 struct fs_pipeline;
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);

@@ -83,22 +83,23 @@ static struct slot *claim(struct fs_pipeline *p) {
   return s;
 }
 
-static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plain) {
-  if (plain == NULL || fs_batch_room(plan, b) < 0) {
+static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plain, struct fs_encoder *encoder) {
+  if (plain == NULL || encoder == NULL || fs_batch_room(plan, b) < 0) {
     b->n = 1;
     b->err = -ENOMEM;
   } else {
-    fs_encode_batch(plan, b, plain);
+    fs_encode_batch(plan, b, plain, encoder);
   }
 }
 
 static void *work(void *arg) {
   struct fs_pipeline *p = arg;
   FS_AUTO_FREE uint8_t *plain = malloc(p->plan->chunk);
+  struct fs_encoder *encoder = fs_encoder_new();
   pthread_mutex_lock(&p->lock);
   for (struct slot *s; (s = claim(p)) != NULL;) {
     pthread_mutex_unlock(&p->lock);
-    encode(p->plan, &s->batch, plain);
+    encode(p->plan, &s->batch, plain, encoder);
     pthread_mutex_lock(&p->lock);
     s->done = true;
     if (s == &p->ring[p->taken % p->nslots]) pthread_cond_signal(&p->done);
@@ -106,6 +107,7 @@ static void *work(void *arg) {
   pthread_cond_broadcast(&p->room);
   pthread_cond_signal(&p->done);
   pthread_mutex_unlock(&p->lock);
+  fs_encoder_free(encoder);
   return NULL;
 }
 

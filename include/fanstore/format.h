@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * FanStore's on-disk structures, format version 1.
+ * FanStore's on-disk structures, format versions 1 and 2. FanStore writes version 2 and reads both.
  *
  * A dataset is a directory that holds
  *     manifest      text, written last: a directory with a manifest is a dataset
@@ -17,7 +17,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define FS_FORMAT_VERSION 1u
+#define FS_FORMAT_VERSION 2u        /* what is written */
+#define FS_FORMAT_VERSION_OLDEST 1u /* what is still read */
 
 #define FS_INDEX_MAGIC 0x5845444e49534600ull /* "\0FSINDEX" read as a little-endian u64 */
 #define FS_PART_MAGIC 0x5452415053465300ull  /* "\0SFSPART" */
@@ -38,9 +39,25 @@
 #define FS_MAX_ENTRIES 0xfff00000u
 #define FS_ROOT 0u /* entry number of the dataset's root directory */
 
-/* Codec ids. A file has one codec. A block of an lz4 file is stored raw if its stored length equals
-   its plain length. */
-enum fs_codec_id { FS_CODEC_RAW = 0, FS_CODEC_LZ4 = 1 };
+/*
+ * How a block is stored: one row of the dataset's table of codecs. An entry's codec is the number of
+ * a row. Rows 0 and 1 are the same in every dataset, and version 1 has only these. A block whose
+ * stored length equals its plain length is stored raw, whatever its row is.
+ */
+enum fs_codec_family { FS_FAMILY_RAW = 0, FS_FAMILY_LZ4 = 1, FS_FAMILY_ZSTD = 2 };
+enum fs_codec_row { FS_CODEC_RAW = 0, FS_CODEC_LZ4 = 1 };
+#define FS_CODEC_ROWS_MIN 2u
+#define FS_CODEC_ROWS_MAX 256u
+#define FS_DICT_MAX (1u << 20) /* bytes of a dictionary */
+
+struct fs_codec_rec {
+  uint8_t family;  /* enum fs_codec_family; raw in row 0 only */
+  uint8_t element; /* bytes of the elements that were byte-shuffled before encoding: 2, 4, 8, or 1 for none */
+  uint16_t reserved;
+  uint32_t dict_len; /* bytes of the dictionary, or 0 */
+  uint64_t dict;     /* its offset in strings, or 0 */
+};
+static_assert(sizeof(struct fs_codec_rec) == 16, "fs_codec_rec is 16 bytes");
 
 /* fs_entry.flags */
 #define FS_ENTRY_LINKED 0x01u  /* the inode number is in the links section */
@@ -152,7 +169,9 @@ struct fs_index_header {
   uint64_t samples;       /* with FS_FEATURE_SAMPLES: offset in strings of u64[FS_SAMPLE_COUNT(entries)], a
                              multiple of 8: where the names of entries 0, 64, 128... begin, then
                              where the last name ends */
-  uint8_t reserved[112];
+  uint64_t codecs;        /* version 2: offset in strings of fs_codec_rec[codec_rows], a multiple of 8 */
+  uint32_t codec_rows;    /* version 2: FS_CODEC_ROWS_MIN to FS_CODEC_ROWS_MAX */
+  uint8_t reserved[100];
   uint64_t header_xxh3; /* of all header bytes before this field */
 };
 static_assert(sizeof(struct fs_index_header) == 384, "fs_index_header is 384 bytes");
@@ -165,10 +184,10 @@ struct fs_part_header {
   uint32_t number;
   uint64_t feature_compat;
   uint64_t feature_incompat;
-  uint8_t dataset_id[16];
-  uint64_t size;        /* of the partition file */
-  uint64_t xxh3;        /* as in fs_part_rec */
-  uint64_t header_xxh3; /* of all header bytes before this field */
+  uint8_t dataset_id[16]; /* of the dataset for which it was written first; a later one may keep it */
+  uint64_t size;          /* of the partition file */
+  uint64_t xxh3;          /* as in fs_part_rec */
+  uint64_t header_xxh3;   /* of all header bytes before this field */
 };
 static_assert(sizeof(struct fs_part_header) == 72, "fs_part_header is 72 bytes");
 

@@ -131,6 +131,7 @@ struct fs_dataset {
   const char *local;                            /* this node's directory, or NULL */
   const char *shared;                           /* the dataset's directory */
   enum fs_verify verify;
+  size_t work_size;         /* of the memory that decoding a block may need: fs_codec_work_size */
   void *_Atomic checked[2]; /* by enum fs_check: _Atomic uint8_t[], a bit an entry, then a block */
   void *_Atomic blocks;     /* struct fs_dcache */
   void *_Atomic alone;      /* struct fs_alone[]: where real files are made without a daemon */
@@ -419,6 +420,19 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len);
 /* Returns whether a signal handler has forked since and this is the child. The slot's bytes are
    then wiped, which says nothing about damage. */
 bool fs_scratch_wiped(const struct fs_scratch *s);
+/* ---- work.c ---- */
+
+/* Memory for one decoding. */
+struct fs_work_hold {
+  void *mem;              /* NULL: the codec needs none */
+  size_t mapped;          /* bytes of a temporary mapping, or 0 */
+  _Atomic uint32_t *lock; /* of a piece of the pool, or NULL */
+};
+/* Gets the memory for decoding a block of this row. `word` is where the pool is published, in memory
+   that is wiped in a forked child, or NULL. Returns 0 or -ENOMEM. */
+fs_err fs_work_take(const struct fs_dataset *ds, uint32_t row, void *_Atomic *word, struct fs_work_hold *hold);
+void fs_work_give(const struct fs_work_hold *hold);
+
 struct fs_stored {
   const void *bytes;
   struct fs_scratch scratch; /* has a buffer if the bytes lie there */

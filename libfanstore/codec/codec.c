@@ -1,58 +1,213 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of codecs. fs-prepare encodes; clients and fs-prepare decode. Thread safe, no state. Decoding allocates
- * nothing and makes no system call; LZ4's high-compression encoder allocates, and only fs-prepare calls it.
+ * Decodes blocks by the rows of a table of codecs. Called by clients, on their read path, and by
+ * fs-prepare. Thread safe without locks: a dictionary is prepared in a mapping that is published once;
+ * whoever loses the race drops his. Everything else that a decoding writes is its caller's.
  */
+#define LZ4_STATIC_LINKING_ONLY
+#define ZSTD_STATIC_LINKING_ONLY
 #include "codec/codec.h"
 
 #include <limits.h>
 #include <lz4.h>
-#include <lz4hc.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <zstd.h>
 
-#include "fanstore/format.h"
+#include "codec/shuffle.h"
+#include "util/sys.h"
+#include "util/util.h"
 
-static size_t fs_raw_bound(size_t n) {
-  return n;
-}
+static const struct fs_codec_rec fs_first_rows[FS_CODEC_ROWS_MIN] = {
+    [FS_CODEC_RAW] = {.family = FS_FAMILY_RAW, .element = 1},
+    [FS_CODEC_LZ4] = {.family = FS_FAMILY_LZ4, .element = 1},
+};
 
-/* Encoding raw never saves space, so the result is always "store the bytes as they are". */
-static fs_ssize fs_raw_encode(const void *src, size_t n, void *dst, size_t dst_size, int level) {
-  (void)src, (void)n, (void)dst, (void)dst_size, (void)level;
-  return -ENOSPC;
-}
+/* ---- the table ---- */
 
-static fs_err fs_raw_decode(const void *src, size_t src_len, void *dst, size_t n) {
-  if (src_len != n) return -EBADMSG;
-  if (n > 0) memcpy(dst, src, n);
+fs_err fs_codec_set_open(struct fs_codec_set *set, const struct fs_codec_rec *rows, uint64_t n, const char *strings,
+                         uint64_t strings_size) {
+  if (n < FS_CODEC_ROWS_MIN || n > FS_CODEC_ROWS_MAX) return -EBADMSG;
+  if (memcmp(rows, fs_first_rows, sizeof(fs_first_rows)) != 0) return -EBADMSG;
+  for (uint64_t i = FS_CODEC_ROWS_MIN; i < n; i++) {
+    const struct fs_codec_rec *r = &rows[i];
+    if (r->family == FS_FAMILY_RAW || r->dict_len > FS_DICT_MAX) return -EBADMSG;
+    if (r->dict > strings_size || r->dict_len > strings_size - r->dict) return -EBADMSG;
+  }
+  *set = (struct fs_codec_set){.rows = rows, .n = (uint32_t)n, .strings = strings};
   return 0;
 }
 
-static fs_err fs_raw_decode_prefix(const void *src, size_t src_len, void *dst, size_t n) {
-  return src_len < n ? -EBADMSG : fs_raw_decode(src, n, dst, n);
+void fs_codec_set_first(struct fs_codec_set *set) {
+  *set = (struct fs_codec_set){.rows = fs_first_rows, .n = FS_CODEC_ROWS_MIN};
 }
 
-static size_t fs_lz4_bound(size_t n) {
-  return n + n / 255 + 16;
+bool fs_codec_known(const struct fs_codec_set *set, uint32_t row) {
+  if (row >= set->n) return false;
+  const struct fs_codec_rec *r = &set->rows[row];
+  return r->family <= FS_FAMILY_ZSTD && (r->element == 1 || r->element == 2 || r->element == 4 || r->element == 8);
 }
 
-static fs_ssize fs_lz4_encode(const void *src, size_t n, void *dst, size_t dst_size, int level) {
-  if (n < 2 || n > LZ4_MAX_INPUT_SIZE || dst_size == 0) return -ENOSPC;
-  int room = (int)FS_MIN(dst_size, n - 1);
-  int put = level > 0 ? LZ4_compress_HC(src, dst, (int)n, room, FS_MIN(level, LZ4HC_CLEVEL_MAX))
-                      : LZ4_compress_default(src, dst, (int)n, room);
-  return put > 0 ? put : -ENOSPC;
+bool fs_codec_partial(const struct fs_codec_set *set, uint32_t row) {
+  return row < set->n && set->rows[row].family <= FS_FAMILY_LZ4 && set->rows[row].element == 1;
 }
 
-static fs_err fs_lz4_decode(const void *src, size_t src_len, void *dst, size_t n) {
-  if (src_len > INT_MAX || n > INT_MAX) return -EBADMSG;
-  return LZ4_decompress_safe(src, dst, (int)src_len, (int)n) == (int)n ? 0 : -EBADMSG;
+#define FS_NAMES(family)                                                                                               \
+  {                                                                                                                    \
+    {family, family "+shuffle2", family "+shuffle4", family "+shuffle8"}, {                                            \
+      family "+dict", family "+dict+shuffle2", family "+dict+shuffle4", family "+dict+shuffle8"                        \
+    }                                                                                                                  \
+  }
+
+const char *fs_codec_name(const struct fs_codec_set *set, uint32_t row) {
+  static const char *const names[][2][4] = {FS_NAMES("raw"), FS_NAMES("lz4"), FS_NAMES("zstd")};
+  if (!fs_codec_known(set, row)) return "?";
+  const struct fs_codec_rec *r = &set->rows[row];
+  return names[r->family][r->dict_len > 0][__builtin_ctz(r->element)];
 }
 
-static fs_err fs_lz4_decode_prefix(const void *src, size_t src_len, void *dst, size_t n) {
-  if (src_len > INT_MAX || n > INT_MAX) return -EBADMSG;
-  return LZ4_decompress_safe_partial(src, dst, (int)src_len, (int)n, (int)n) == (int)n ? 0 : -EBADMSG;
+/* ---- dictionaries for zstd ---- */
+
+#define FS_DICT_BAD ((void *)1) /* zstd refuses it */
+
+static void *fs_dict_map(size_t n) {
+  void *p = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return fs_sys_mmap_failed(p) ? NULL : p;
 }
+
+static size_t fs_dict_size(const struct fs_codec_rec *r) {
+  return ZSTD_estimateDDictSize(r->dict_len, ZSTD_dlm_byRef);
+}
+
+#define FS_DICTS_SIZE (FS_CODEC_ROWS_MAX * sizeof(void *_Atomic))
+
+/* Returns what is published in the word: `mine`, unless another was faster. */
+static void *fs_dict_publish(void *_Atomic *word, void *mine) {
+  void *none = NULL;
+  bool won = atomic_compare_exchange_strong_explicit(word, &none, mine, memory_order_acq_rel, memory_order_acquire);
+  return won ? mine : none;
+}
+
+static void *fs_dict_make(const struct fs_codec_set *set, const struct fs_codec_rec *r, void *_Atomic *word) {
+  size_t n = fs_dict_size(r);
+  void *map = fs_dict_map(n);
+  if (!map) return NULL;
+  const void *bytes = set->strings + r->dict;
+  const ZSTD_DDict *made = ZSTD_initStaticDDict(map, n, bytes, r->dict_len, ZSTD_dlm_byRef, ZSTD_dct_auto);
+  void *dict = fs_dict_publish(word, made ? map : FS_DICT_BAD);
+  if (dict != map) fs_sys_munmap(map, n);
+  return dict;
+}
+
+/* Returns the row's dictionary, prepared, FS_DICT_BAD, or NULL if there is no memory. */
+static void *fs_dict_of(struct fs_codec_set *set, uint32_t row) {
+  void *_Atomic *dicts = atomic_load_explicit(&set->dicts, memory_order_acquire);
+  if (!dicts) {
+    void *map = fs_dict_map(FS_DICTS_SIZE);
+    if (!map) return NULL;
+    dicts = fs_dict_publish(&set->dicts, map);
+    if ((void *)dicts != map) fs_sys_munmap(map, FS_DICTS_SIZE);
+  }
+  void *dict = atomic_load_explicit(&dicts[row], memory_order_acquire);
+  return dict ? dict : fs_dict_make(set, &set->rows[row], &dicts[row]);
+}
+
+void fs_codec_set_close(struct fs_codec_set *set) {
+  void *_Atomic *dicts = atomic_load_explicit(&set->dicts, memory_order_acquire);
+  for (uint32_t i = 0; dicts && i < set->n; i++) {
+    void *dict = atomic_load_explicit(&dicts[i], memory_order_relaxed);
+    if (dict && dict != FS_DICT_BAD) fs_sys_munmap(dict, fs_dict_size(&set->rows[i]));
+  }
+  if (dicts) fs_sys_munmap((void *)dicts, FS_DICTS_SIZE);
+  memset(set, 0, sizeof(*set));
+}
+
+/* ---- work memory: its head, zstd's state, a block that is still shuffled ---- */
+
+struct fs_work {
+  ZSTD_DCtx *zstd; /* NULL: not made yet */
+};
+static_assert(sizeof(struct fs_work) <= FS_CODEC_WORK_HEAD, "the head has room");
+
+static size_t fs_zstd_room(void) {
+  return (size_t)fs_round_up(ZSTD_estimateDCtxSize(), 64);
+}
+
+size_t fs_codec_work_size(const struct fs_codec_set *set, size_t block_size) {
+  bool zstd = false, shuffled = false;
+  for (uint32_t i = 0; i < set->n; i++) {
+    zstd |= set->rows[i].family == FS_FAMILY_ZSTD;
+    shuffled |= set->rows[i].element > 1;
+  }
+  return zstd || shuffled ? FS_CODEC_WORK_HEAD + fs_zstd_room() + (shuffled ? block_size : 0) : 0;
+}
+
+static uint8_t *fs_work_block(void *work) {
+  return (uint8_t *)work + FS_CODEC_WORK_HEAD + fs_zstd_room();
+}
+
+/* Returns zstd's state in the work memory, or NULL. The state stays from one use to the next: it is
+   slow to make on virtual machines, because zstd asks the processor what it can. */
+static ZSTD_DCtx *fs_work_zstd(void *work) {
+  struct fs_work *w = work;
+  if (w->zstd) return w->zstd;
+  ZSTD_DCtx *made = ZSTD_initStaticDCtx((uint8_t *)work + FS_CODEC_WORK_HEAD, fs_zstd_room());
+  if (made && ZSTD_isError(ZSTD_DCtx_setParameter(made, ZSTD_d_format, ZSTD_f_zstd1_magicless))) made = NULL;
+  return w->zstd = made;
+}
+
+/* ---- decoding ---- */
+
+static fs_err fs_zstd_decode(struct fs_codec_set *set, uint32_t row, const void *src, size_t src_len, void *dst,
+                             size_t n, void *work) {
+  ZSTD_DCtx *zstd = fs_work_zstd(work);
+  void *dict = set->rows[row].dict_len > 0 ? fs_dict_of(set, row) : NULL;
+  if (!zstd || (!dict && set->rows[row].dict_len > 0)) return -ENOMEM;
+  if (dict == FS_DICT_BAD) return -EBADMSG;
+  return ZSTD_decompress_usingDDict(zstd, dst, n, src, src_len, dict) == n ? 0 : -EBADMSG;
+}
+
+/* Decodes the first n of plain_len bytes. */
+static fs_err fs_lz4_decode(const struct fs_codec_set *set, uint32_t row, const void *src, size_t src_len, void *dst,
+                            size_t plain_len, size_t n) {
+  const struct fs_codec_rec *r = &set->rows[row];
+  const char *dict = r->dict_len > 0 ? set->strings + r->dict : NULL;
+  int len = (int)src_len, want = (int)n, dict_len = (int)r->dict_len, got;
+  if (src_len > INT_MAX || plain_len > INT_MAX) return -EBADMSG;
+  if (n == plain_len)
+    got = dict ? LZ4_decompress_safe_usingDict(src, dst, len, want, dict, dict_len)
+               : LZ4_decompress_safe(src, dst, len, want);
+  else
+    got = dict ? LZ4_decompress_safe_partial_usingDict(src, dst, len, want, want, dict, dict_len)
+               : LZ4_decompress_safe_partial(src, dst, len, want, want);
+  return got == want ? 0 : -EBADMSG;
+}
+
+fs_err fs_block_decode_prefix(struct fs_codec_set *set, uint32_t row, const void *stored, size_t stored_len,
+                              void *plain, size_t plain_len, size_t n, void *work) {
+  if (!fs_codec_known(set, row)) return -EPROTONOSUPPORT;
+  if (stored_len > plain_len || n > plain_len) return -EBADMSG;
+  if (stored_len == plain_len) {
+    if (n > 0) memcpy(plain, stored, n);
+    return 0;
+  }
+  const struct fs_codec_rec *r = &set->rows[row];
+  if (r->family == FS_FAMILY_RAW || (n < plain_len && !fs_codec_partial(set, row))) return -EBADMSG;
+  const bool shuffled = r->element > 1;
+  if (!work && (shuffled || r->family == FS_FAMILY_ZSTD)) return -ENOMEM;
+  void *to = shuffled ? fs_work_block(work) : plain;
+  fs_err err = r->family == FS_FAMILY_ZSTD ? fs_zstd_decode(set, row, stored, stored_len, to, plain_len, work)
+                                           : fs_lz4_decode(set, row, stored, stored_len, to, plain_len, n);
+  if (err == 0 && shuffled) fs_unshuffle(plain, to, plain_len, r->element);
+  return err;
+}
+
+fs_err fs_block_decode(struct fs_codec_set *set, uint32_t row, const void *stored, size_t stored_len, void *plain,
+                       size_t plain_len, void *work) {
+  return fs_block_decode_prefix(set, row, stored, stored_len, plain, plain_len, plain_len, work);
+}
+
+/* ---- what lz4's decoder does not check ---- */
 
 /* Reads a length. 15 means that it continues in the following bytes, up to the first that is not
    255. */
@@ -78,28 +233,8 @@ static bool fs_lz4_sound(const uint8_t *p, size_t n) {
   return true;
 }
 
-static const struct fs_codec fs_codecs[] = {
-    [FS_CODEC_RAW] = {FS_CODEC_RAW, "raw", fs_raw_bound, fs_raw_encode, fs_raw_decode, fs_raw_decode_prefix},
-    [FS_CODEC_LZ4] = {FS_CODEC_LZ4, "lz4", fs_lz4_bound, fs_lz4_encode, fs_lz4_decode, fs_lz4_decode_prefix},
-};
-
-const struct fs_codec *fs_codec_by_id(uint32_t id) {
-  return id < FS_ARRAY_LEN(fs_codecs) ? &fs_codecs[id] : NULL;
-}
-
-fs_err fs_block_decode_prefix(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len,
-                              size_t n) {
-  const struct fs_codec *c = fs_codec_by_id(codec);
-  if (!c) return -EPROTONOSUPPORT;
-  if (stored_len > plain_len || n > plain_len) return -EBADMSG;
-  if (stored_len == plain_len) c = &fs_codecs[FS_CODEC_RAW];
-  return n == plain_len ? c->decode(stored, stored_len, plain, n) : c->decode_prefix(stored, stored_len, plain, n);
-}
-
-fs_err fs_block_decode(uint32_t codec, const void *stored, size_t stored_len, void *plain, size_t plain_len) {
-  return fs_block_decode_prefix(codec, stored, stored_len, plain, plain_len, plain_len);
-}
-
-bool fs_block_sound(uint32_t codec, const void *stored, size_t stored_len, size_t plain_len) {
-  return codec != FS_CODEC_LZ4 || stored_len == plain_len || fs_lz4_sound(stored, stored_len);
+bool fs_block_sound(const struct fs_codec_set *set, uint32_t row, const void *stored, size_t stored_len,
+                    size_t plain_len) {
+  bool lz4 = row < set->n && set->rows[row].family == FS_FAMILY_LZ4 && stored_len != plain_len;
+  return !lz4 || fs_lz4_sound(stored, stored_len);
 }

@@ -163,7 +163,7 @@ static fs_err fs_parse_version(const char *text, size_t n, struct fs_manifest *m
   }
   fs_err err = fs_format_version(version);
   if (err < 0) {
-    FS_WHY("dataset has format version %" PRIu64 ", this FanStore reads version %u: %s", version, FS_FORMAT_VERSION,
+    FS_WHY("dataset has format version %" PRIu64 ", this FanStore reads " FS_FORMAT_VERSIONS ": %s", version,
            fs_format_remedy(err));
     return err;
   }

@@ -29,8 +29,10 @@ struct fs_manifest {
 /* Returns 0 if this FanStore can read that format version, -EPROTONOSUPPORT if it is newer,
    -EPFNOSUPPORT if it is older. */
 static inline fs_err fs_format_version(uint64_t version) {
-  return version == FS_FORMAT_VERSION ? 0 : version > FS_FORMAT_VERSION ? -EPROTONOSUPPORT : -EPFNOSUPPORT;
+  return version > FS_FORMAT_VERSION ? -EPROTONOSUPPORT : version < FS_FORMAT_VERSION_OLDEST ? -EPFNOSUPPORT : 0;
 }
+#define FS_FORMAT_VERSIONS "versions 1 and 2" /* what a message says that this FanStore reads */
+static_assert(FS_FORMAT_VERSION_OLDEST == 1 && FS_FORMAT_VERSION == 2, "FS_FORMAT_VERSIONS says so");
 /* Returns advice for the user about an error of fs_format_version. */
 static inline const char *fs_format_remedy(fs_err err) {
   return err == -EPFNOSUPPORT ? "pack it again, or use an older FanStore" : "use a newer FanStore";
@@ -47,10 +49,11 @@ fs_err fs_manifest_load(const char *dataset, struct fs_manifest *m, char *why, s
 /* Like fs_manifest_load, from the open manifest of a dataset that `why` names as `shown`. */
 fs_err fs_manifest_load_fd(int fd, const char *shown, struct fs_manifest *m, char *why, size_t why_size);
 
-/* Checks the header page of a partition against the index. Returns 0, -EBADMSG, -EPROTONOSUPPORT or
-   -EPFNOSUPPORT. */
-fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec,
-                            const uint8_t dataset_id[16], char *why, size_t why_size);
+/* Checks the header page of a partition against the index: number, size and checksum. The dataset may
+   be a later one than that for which the partition was written. Returns 0, -EBADMSG,
+   -EPROTONOSUPPORT or -EPFNOSUPPORT. */
+fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec, char *why,
+                            size_t why_size);
 /* Fills a header page of FS_PART_HEADER_SIZE bytes. */
 void fs_part_header_make(void *page, uint32_t number, const struct fs_part_rec *rec, const uint8_t dataset_id[16]);
 

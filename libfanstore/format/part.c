@@ -13,8 +13,8 @@ static uint64_t fs_part_header_sum(const struct fs_part_header *h) {
   return fs_xxh3(h, offsetof(struct fs_part_header, header_xxh3));
 }
 
-fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec,
-                            const uint8_t dataset_id[16], char *why, size_t why_size) {
+fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec, char *why,
+                            size_t why_size) {
   struct fs_part_header h;
   fs_err err = -EBADMSG;
   if (n < sizeof(h)) {
@@ -26,15 +26,13 @@ fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const s
     FS_WHY("partition %u is no FanStore partition (wrong magic number)", number);
   } else if (fs_format_version(h.version) < 0) {
     err = fs_format_version(h.version);
-    FS_WHY("partition %u has format version %u, this FanStore reads version %u: %s", number, h.version,
-           FS_FORMAT_VERSION, fs_format_remedy(err));
+    FS_WHY("partition %u has format version %u, this FanStore reads " FS_FORMAT_VERSIONS ": %s", number, h.version,
+           fs_format_remedy(err));
   } else if (h.header_xxh3 != fs_part_header_sum(&h)) {
     FS_WHY("partition %u has a damaged header (checksum differs)", number);
   } else if (h.feature_incompat & ~FS_FEATURE_INCOMPAT_KNOWN) {
     err = -EPROTONOSUPPORT;
     FS_WHY("partition %u uses features that this FanStore does not know: %s", number, fs_format_remedy(err));
-  } else if (memcmp(h.dataset_id, dataset_id, sizeof(h.dataset_id)) != 0) {
-    FS_WHY("partition %u belongs to another dataset", number);
   } else if (h.number != number || h.size != rec->size || h.xxh3 != rec->xxh3) {
     FS_WHY("partition %u is not the one that the index describes", number);
   } else {

@@ -21,8 +21,8 @@ struct fs_node {
   uint32_t mode;
   uint32_t path_len;
   uint32_t name_len;
-  uint32_t depth; /* components of the path */
-  uint32_t codec, flags;
+  uint32_t depth;                /* components of the path */
+  uint32_t codec, flags;         /* codec: a row */
   uint32_t parent, nlink, inode; /* entry numbers; set by sorting */
 };
 
@@ -40,6 +40,10 @@ struct fs_builder {
   uint64_t nnodes, nodes_room;
   struct fs_part_rec *parts;
   uint64_t nparts, parts_room;
+  struct fs_codec_rec rows[FS_CODEC_ROWS_MAX]; /* `dict` is relative to the first dictionary */
+  const void *dicts[FS_CODEC_ROWS_MAX];        /* in the arena; NULL: none, or an earlier row's */
+  uint32_t nrows;
+  uint64_t dicts_size;
   struct fs_arena_chunk *arena;
 };
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "codec/codec.h"
 #include "index/build.h"
 #include "util/util.h"
 
@@ -54,6 +53,9 @@ struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align) {
   if (!b) return NULL;
   b->block_size = block_size;
   b->align = align;
+  b->nrows = FS_CODEC_ROWS_MIN;
+  b->rows[FS_CODEC_RAW] = (struct fs_codec_rec){.family = FS_FAMILY_RAW, .element = 1};
+  b->rows[FS_CODEC_LZ4] = (struct fs_codec_rec){.family = FS_FAMILY_LZ4, .element = 1};
   return b;
 }
 
@@ -66,6 +68,32 @@ void fs_builder_free(struct fs_builder *b) {
   free(b->nodes);
   free(b->parts);
   free(b);
+}
+
+/* Gives the row a copy of its dictionary, or the place of an equal one. */
+static fs_err fs_row_dict(struct fs_builder *b, struct fs_codec_rec *row, const struct fs_build_codec *c) {
+  for (uint32_t i = 0; i < b->nrows; i++) {
+    if (!b->dicts[i] || b->rows[i].dict_len != c->dict_len || memcmp(b->dicts[i], c->dict, c->dict_len) != 0) continue;
+    row->dict = b->rows[i].dict;
+    return 0;
+  }
+  void *copy = fs_arena_get(b, c->dict_len);
+  if (!copy) return -ENOMEM;
+  b->dicts[b->nrows] = memcpy(copy, c->dict, c->dict_len);
+  row->dict = b->dicts_size;
+  b->dicts_size += fs_round_up(c->dict_len, 8);
+  return 0;
+}
+
+int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c) {
+  struct fs_codec_rec *row = &b->rows[b->nrows];
+  bool element = c->element == 1 || c->element == 2 || c->element == 4 || c->element == 8;
+  if (b->nrows == FS_CODEC_ROWS_MAX) return -ENOSPC;
+  if ((c->family != FS_FAMILY_LZ4 && c->family != FS_FAMILY_ZSTD) || !element) return -EINVAL;
+  if (c->dict_len > FS_DICT_MAX || (c->dict_len > 0) != (c->dict != NULL)) return -EINVAL;
+  *row = (struct fs_codec_rec){.family = c->family, .element = c->element, .dict_len = c->dict_len};
+  fs_err err = c->dict ? fs_row_dict(b, row, c) : 0;
+  return err < 0 ? err : (int)b->nrows++;
 }
 
 /* Copies a path into the node, with NUL for '/'. Returns -EINVAL unless the path is relative,
@@ -103,7 +131,7 @@ static fs_err fs_node_target(struct fs_builder *b, struct fs_node *node, const c
 static fs_err fs_node_blocks(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
   if (b->block_size == 0) return -EINVAL;
   uint64_t want = f->size == 0 ? 0 : (f->size - 1) / b->block_size + 1;
-  if (f->size > INT64_MAX || f->nblocks != want || !fs_codec_by_id(f->codec)) return -EINVAL;
+  if (f->size > INT64_MAX || f->nblocks != want || f->codec >= b->nrows) return -EINVAL;
   if (f->flags & ~(uint32_t)(FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED)) return -EINVAL;
   if (f->flags != 0 && (f->codec != FS_CODEC_RAW || !(f->flags & FS_ENTRY_CONTIG))) return -EINVAL;
   node->size = f->size;

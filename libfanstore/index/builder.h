@@ -24,9 +24,9 @@ struct fs_build_file {
   uint32_t mode;    /* with the type bits */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
-  uint64_t size;      /* regular files */
-  const char *target; /* symlinks */
-  uint32_t codec;
+  uint64_t size;                       /* regular files */
+  const char *target;                  /* symlinks */
+  uint32_t codec;                      /* number of a row */
   uint32_t flags;                      /* FS_ENTRY_CONTIG, FS_ENTRY_ALIGNED */
   const struct fs_built_block *blocks; /* copied */
   uint64_t nblocks;                    /* 0 for an empty file, else ceil(size / block_size) */
@@ -36,6 +36,15 @@ struct fs_build_file {
 
 struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align);
 void fs_builder_free(struct fs_builder *b);
+/* Adds a row to the table of codecs and copies its dictionary. Rows with an equal dictionary share it.
+   FS_CODEC_RAW and FS_CODEC_LZ4 are there already. Call this before fs_builder_add of the row's files.
+   Returns the row's number, -ENOMEM, -ENOSPC if the table is full, or -EINVAL. */
+struct fs_build_codec {
+  uint8_t family, element;
+  const void *dict; /* or NULL */
+  uint32_t dict_len;
+};
+int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c);
 /* Adds an entry and copies its strings and blocks. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f);
 /* Adds a partition. Call in the order of the partition numbers. Returns 0, -ENOMEM or -EINVAL. */

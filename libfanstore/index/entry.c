@@ -75,7 +75,7 @@ fs_err fs_index_block(const struct fs_index *ix, uint32_t entry, uint64_t i, str
   uint32_t codec = FS_NAME_CODEC(e->name), flags = FS_NAME_FLAGS(e->name);
   if (i >= count) return -EINVAL;
   uint32_t plain = (uint32_t)FS_MIN(e->size - (i << ix->block_shift), (uint64_t)ix->block_size);
-  if (!fs_stored_block(ix, e, i, count, &rec) || !fs_codec_by_id(codec)) return -EUCLEAN;
+  if (!fs_stored_block(ix, e, i, count, &rec) || !fs_codec_known(&ix->codecs, codec)) return -EUCLEAN;
   if (rec.stored_len == 0 || rec.stored_len > plain || (codec == FS_CODEC_RAW && rec.stored_len != plain))
     return -EUCLEAN;
   if (!fs_in_part(ix, rec.partition, rec.offset, rec.stored_len)) return -EUCLEAN;

@@ -4,16 +4,17 @@
  * allocates, takes a lock or makes a system call. All functions may be called from any thread, from
  * signal handlers and after fork.
  *
- * Opening takes constant time: it checks the header's checksum, and that each section lies inside
- * the file. Every other field is checked at its use: a damaged index gives -EUCLEAN, never an
- * access outside the mapping. fs_index_verify checks everything: staging calls it once per node,
- * and fs-prepare on demand.
+ * Opening takes constant time: it checks the header's checksum, that each section lies inside the
+ * file, and the at most 256 rows of the table of codecs. Every other field is checked at its use: a damaged index gives
+ * -EUCLEAN, never an access outside the mapping. fs_index_verify checks everything: staging calls it once per node, and
+ * fs-prepare on demand.
  */
 #ifndef FS_INDEX_INDEX_H
 #define FS_INDEX_INDEX_H
 
 #include <sys/stat.h>
 
+#include "codec/codec.h"
 #include "fanstore/format.h"
 #include "util/base.h"
 
@@ -29,6 +30,7 @@ struct fs_index {
   const uint64_t *samples; /* samples of the names' offsets, or NULL (fs_name_prefetch) */
   uint64_t nentries, bucket_mask, nblocks, nlinks, nparts, strings_size;
   uint32_t block_size, block_shift;
+  struct fs_codec_set codecs;
   void *map; /* from fs_index_open; NULL after fs_index_attach */
   uint64_t map_size;
   uint64_t inode; /* inode of the file; 0 without a file */

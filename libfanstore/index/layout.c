@@ -15,6 +15,11 @@
 #include "util/sys.h"
 #include "util/util.h"
 
+/* Returns where the dictionaries begin in the strings: behind the table of codecs. */
+static uint64_t fs_dicts_at(const struct fs_layout *l) {
+  return l->hdr.codecs + l->hdr.codec_rows * sizeof(struct fs_codec_rec);
+}
+
 /* Places the sections in the order of their ids, and computes the file's size. */
 static void fs_place_sections(struct fs_layout *l) {
   struct fs_index_header *h = &l->hdr;
@@ -22,7 +27,9 @@ static void fs_place_sections(struct fs_layout *l) {
   while (buckets * 3 < l->n * 4) buckets *= 2; /* at most three quarters are used */
   h->feature_compat = FS_FEATURE_SAMPLES;
   h->samples = fs_round_up(l->names_size + l->targets_size, sizeof(uint64_t));
-  uint64_t strings = h->samples + FS_SAMPLE_COUNT(l->n) * sizeof(uint64_t);
+  h->codecs = h->samples + FS_SAMPLE_COUNT(l->n) * sizeof(uint64_t);
+  h->codec_rows = l->b->nrows;
+  uint64_t strings = fs_dicts_at(l) + l->b->dicts_size;
   const uint64_t counts[FS_SEC_COUNT] = {l->n, buckets, l->nblocks, l->nlinks, l->b->nparts, strings};
   for (int i = 0; i < FS_SEC_COUNT; i++) {
     h->section[i] = (struct fs_section){.offset = at, .count = counts[i]};
@@ -95,6 +102,17 @@ static void fs_emit_samples(const struct fs_layout *l, char *out) {
   *sample = l->names_size;
 }
 
+static void fs_emit_codecs(const struct fs_layout *l, char *out) {
+  char *strings = fs_section_at(l, out, FS_SEC_STRINGS);
+  struct fs_codec_rec *rows = (struct fs_codec_rec *)(void *)(strings + l->hdr.codecs);
+  for (uint32_t i = 0; i < l->b->nrows; i++) {
+    rows[i] = l->b->rows[i];
+    if (rows[i].dict_len == 0) continue;
+    rows[i].dict += fs_dicts_at(l);
+    if (l->b->dicts[i]) memcpy(strings + rows[i].dict, l->b->dicts[i], rows[i].dict_len);
+  }
+}
+
 static void fs_emit_buckets(struct fs_layout *l, char *out) {
   uint64_t *buckets = fs_section_at(l, out, FS_SEC_BUCKETS);
   uint64_t mask = l->hdr.section[FS_SEC_BUCKETS].count - 1;
@@ -159,6 +177,7 @@ fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char 
   if (fs_sys_mmap_failed(map)) return -ENOMEM;
   fs_emit_entries(&l, map);
   fs_emit_samples(&l, map);
+  fs_emit_codecs(&l, map);
   fs_emit_buckets(&l, map);
   if (l.hdr.max_probe > FS_PROBE_MAX) { /* only with names chosen for this; never by chance */
     fs_sys_munmap(map, l.hdr.file_size);

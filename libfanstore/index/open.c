@@ -28,7 +28,7 @@ static fs_err fs_check_identity(const struct fs_index_header *h, uint64_t size, 
   }
   fs_err err = fs_format_version(h->version);
   if (err < 0) {
-    FS_WHY("index has format version %u, this FanStore reads version %u: %s", h->version, FS_FORMAT_VERSION,
+    FS_WHY("index has format version %u, this FanStore reads " FS_FORMAT_VERSIONS ": %s", h->version,
            fs_format_remedy(err));
     return err;
   }
@@ -95,6 +95,23 @@ static fs_err fs_check_counts(const struct fs_index_header *h, char *why, size_t
   return -EBADMSG;
 }
 
+/* Finds the table of codecs, which is checked row by row. Version 1 has none. */
+static fs_err fs_attach_codecs(struct fs_index *ix, char *why, size_t why_size) {
+  const struct fs_index_header *h = ix->hdr;
+  const uint64_t bytes = h->codec_rows * sizeof(struct fs_codec_rec);
+  fs_err err = 0;
+  if (h->version < 2)
+    fs_codec_set_first(&ix->codecs);
+  else if (h->codecs % alignof(struct fs_codec_rec) != 0 || h->codecs > ix->strings_size ||
+           bytes > ix->strings_size - h->codecs)
+    err = -EBADMSG;
+  else
+    err = fs_codec_set_open(&ix->codecs, (const void *)(ix->strings + h->codecs), h->codec_rows, ix->strings,
+                            ix->strings_size);
+  if (err < 0) FS_WHY("index has an impossible table of codecs");
+  return err;
+}
+
 fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, char *why, size_t why_size) {
   const struct fs_index_header *h = base;
   const char *bytes = base;
@@ -132,7 +149,7 @@ fs_err fs_index_attach(const void *base, uint64_t size, struct fs_index *ix, cha
     FS_WHY("index is damaged: its root is not a directory");
     return -EBADMSG;
   }
-  return 0;
+  return fs_attach_codecs(ix, why, why_size);
 }
 
 fs_err fs_index_open(const char *path, struct fs_index *ix, char *why, size_t why_size) {
@@ -182,6 +199,7 @@ fs_err fs_index_open_of(const char *dataset, const struct fs_manifest *m, struct
 }
 
 void fs_index_close(struct fs_index *ix) {
+  fs_codec_set_close(&ix->codecs);
   if (ix->map) fs_sys_munmap(ix->map, ix->map_size);
   memset(ix, 0, sizeof(*ix));
 }

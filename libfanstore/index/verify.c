@@ -71,6 +71,16 @@ static fs_err fs_verify_samples(const struct fs_verify *v) {
   return 0;
 }
 
+static fs_err fs_verify_codecs(const struct fs_verify *v) {
+  const struct fs_codec_set *set = &v->ix->codecs;
+  for (uint32_t i = 0; i < set->n; i++) {
+    const struct fs_codec_rec *r = &set->rows[i];
+    if (r->reserved != 0 || (r->dict_len == 0 && r->dict != 0))
+      return fs_fault(v, "index is damaged: row %u of its table of codecs is impossible", i);
+  }
+  return 0;
+}
+
 static fs_err fs_verify_parts(const struct fs_verify *v) {
   for (uint64_t i = 0; i < v->ix->nparts; i++) {
     const struct fs_part_rec *p = &v->ix->parts[i];
@@ -138,6 +148,8 @@ static fs_err fs_verify_file(struct fs_verify *v, uint32_t n) {
   uint64_t count = fs_index_block_count(v->ix, e);
   struct fs_block block;
   v->files++;
+  if (count > 0 && !fs_codec_known(&v->ix->codecs, FS_NAME_CODEC(e->name)))
+    return fs_entry_fault(v, n, "its codec is not known; use a newer FanStore");
   v->plain_bytes += flags & FS_ENTRY_LINKED ? 0 : e->size;
   if ((flags & ~known) || (count == 0 && (flags & ~FS_ENTRY_LINKED))) return fs_entry_fault(v, n, "unknown flags");
   if (e->size > INT64_MAX) return fs_entry_fault(v, n, "impossible size");
@@ -217,6 +229,7 @@ fs_err fs_index_verify(const struct fs_index *ix, char *why, size_t why_size) {
   fs_err err = fs_verify_sections(&v);
   if (err == 0) err = fs_verify_parts(&v);
   if (err == 0) err = fs_verify_samples(&v);
+  if (err == 0) err = fs_verify_codecs(&v);
   for (uint64_t n = 0; err == 0 && n < ix->nentries; n++) err = fs_verify_entry(&v, (uint32_t)n);
   return err < 0 ? err : fs_verify_totals(&v);
 }

@@ -88,7 +88,7 @@ fs_err fs_info_entry(uint32_t mount, uint32_t entry, struct fanstore_info *out) 
                                 .block_size = ds->ix.block_size,
                                 .mount = fs_mount_path(mount, &len),
                                 .dataset = ds->shared,
-                                .codec = FS_NAME_CODEC(e->name) == FS_CODEC_LZ4 ? "lz4" : "raw"};
+                                .codec = fs_codec_name(&ds->ix.codecs, FS_NAME_CODEC(e->name))};
   if (!S_ISREG(e->mode)) return 0;
   out->bytes = e->size;
   out->blocks = fs_index_block_count(&ds->ix, e);

@@ -95,6 +95,7 @@ static struct fs_dataset *fs_dataset_make(uint32_t i, struct fs_mount *m, fs_err
   ds->mount = i;
   ds->shared = m->dataset;
   ds->verify = fs_verify_of(node);
+  ds->work_size = fs_codec_work_size(&ix.codecs, ix.block_size);
   fs_checked_start(ds);
   ds->number = i;
   if (d) {

@@ -31,6 +31,7 @@ struct fs_dslot {
 struct fs_dcache {
   _Atomic uint32_t hand;
   _Atomic uint32_t spent;                 /* slot + 1 of a block read to its end, or 0 */
+  void *_Atomic works;                    /* memory for decoding: work.c */
   _Atomic uint8_t hint[FS_DECODED_HINTS]; /* by a hash of its key: the block's last slot */
   struct fs_dslot slot[FS_DECODED_SLOTS];
 };
@@ -41,9 +42,12 @@ static uint32_t fs_dcache_slots(const struct fs_dataset *ds) {
   return FS_MIN(FS_MAX(slots, 1u), FS_DECODED_SLOTS);
 }
 
-static struct fs_dcache *fs_dcache_make(struct fs_dataset *ds) {
+/* Returns the dataset's cache, which the first call makes, or NULL. */
+static struct fs_dcache *fs_dcache(struct fs_dataset *ds) {
+  void *cache = atomic_load_explicit(&ds->blocks, memory_order_acquire);
+  if (FS_LIKELY(cache != NULL)) return cache;
   size_t bytes = FS_DECODED_DATA + (size_t)fs_dcache_slots(ds) * ds->ix.block_size;
-  void *mine = fs_mem_map_wiped(bytes), *cache;
+  void *mine = fs_mem_map_wiped(bytes);
   if (!mine) return NULL;
   if (!fs_publish_ptr(&ds->blocks, mine, &cache)) fs_mem_unmap(mine, bytes);
   return cache;
@@ -144,9 +148,8 @@ static int32_t fs_slot_find(struct fs_dcache *c, uint32_t n) {
 /* Like fs_scratch_get. Sets *again if a part of the block was in the cache; its slot is then taken
    if possible. */
 static fs_err fs_scratch_for(struct fs_dataset *ds, size_t n, uint64_t key, struct fs_scratch *s, bool *again) {
-  struct fs_dcache *c = atomic_load_explicit(&ds->blocks, memory_order_acquire);
+  struct fs_dcache *c = fs_dcache(ds);
   *s = (struct fs_scratch){.process = fs_self_process()};
-  if (!c) c = fs_dcache_make(ds);
   uint32_t slots = fs_dcache_slots(ds);
   int32_t i = c && key != FS_KEY_NONE ? fs_slot_of(c, slots, key) : -1;
   /* Bytes that nobody will look for do not take the only slot from the block that they are decoded
@@ -194,11 +197,24 @@ void fs_scratch_put(struct fs_scratch *s, uint64_t key, uint32_t len) {
  * looks at what the file is: a 16th of the block at most is decoded, so that going on from there
  * costs little more. Elsewhere in a large file, a read at random may be the block's only one, so
  * only its part is decoded. From its middle on, and at its second miss, the block is decoded whole.
+ * So is a block of which no part can be decoded alone.
  */
-static uint32_t fs_prefix_wanted(const struct fs_piece *p) {
+static uint32_t fs_prefix_wanted(const struct fs_dataset *ds, const struct fs_piece *p) {
   uint32_t plain = p->b.plain_len, end = (uint32_t)fs_round_up(p->off + p->n, 4096);
   uint32_t most = p->off == 0 ? plain / 16 : p->b.key & FS_KEY_BLOCK ? plain / 2 : 0;
-  return plain >= FS_PREFIX_OF && end <= most ? end : plain;
+  return plain >= FS_PREFIX_OF && end <= most && fs_codec_partial(&ds->ix.codecs, p->b.codec) ? end : plain;
+}
+
+/* Decodes the first len bytes of the block to dst. */
+static fs_err fs_decode_to(struct fs_dataset *ds, const void *stored, const struct fs_block *b, void *dst,
+                           uint32_t len) {
+  struct fs_work_hold hold;
+  struct fs_dcache *c = fs_codec_partial(&ds->ix.codecs, b->codec) ? NULL : fs_dcache(ds);
+  fs_err err = fs_work_take(ds, b->codec, c ? &c->works : NULL, &hold);
+  if (err < 0) return err;
+  err = fs_block_decode_prefix(&ds->ix.codecs, b->codec, stored, b->stored_len, dst, b->plain_len, len, hold.mem);
+  fs_work_give(&hold);
+  return err;
 }
 
 fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct fs_piece *p) {
@@ -209,12 +225,12 @@ fs_err fs_decode_piece(struct fs_dataset *ds, const void *stored, const struct f
     fs_copy(p->dst, (const uint8_t *)stored + p->off, p->n);
     return 0;
   }
-  if (fs_piece_whole(p)) return fs_block_decode(b->codec, stored, b->stored_len, p->dst, b->plain_len);
+  if (fs_piece_whole(p)) return fs_decode_to(ds, stored, b, p->dst, b->plain_len);
   fs_err err = fs_scratch_for(ds, b->plain_len, b->key, &s, &again);
   if (err < 0) return err;
-  uint32_t len = again ? b->plain_len : fs_prefix_wanted(p);
+  uint32_t len = again ? b->plain_len : fs_prefix_wanted(ds, p);
   atomic_fetch_add_explicit(&fs_self()->decodes, 1, memory_order_relaxed);
-  err = fs_block_decode_prefix(b->codec, stored, b->stored_len, s.buf, b->plain_len, len);
+  err = fs_decode_to(ds, stored, b, s.buf, len);
   if (err == 0) fs_copy(p->dst, (uint8_t *)s.buf + p->off, p->n);
   fs_scratch_put(&s, err == 0 ? b->key : FS_KEY_NONE, len);
   return err;

@@ -15,7 +15,7 @@
 static fs_err fs_shared_same(const struct fs_dataset *ds, uint32_t p, int fd) {
   struct fs_part_header h;
   fs_err err = fs_pread_full(fd, &h, sizeof(h), 0);
-  return err < 0 ? err : fs_part_header_check(&h, sizeof(h), p, &ds->ix.parts[p], ds->ix.hdr->dataset_id, NULL, 0);
+  return err < 0 ? err : fs_part_header_check(&h, sizeof(h), p, &ds->ix.parts[p], NULL, 0);
 }
 
 /* Opens a partition, and checks its header and its size against the index, so that the user is told

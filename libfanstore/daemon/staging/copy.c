@@ -58,8 +58,7 @@ static fs_err copy_check_size(const struct stage_copy *c) {
 static fs_err copy_check_header(const struct stage_copy *c, const char *page, size_t n) {
   char text[256] = "";
   if (c->item->number == FS_STAGE_INDEX) return 0;
-  fs_err err = fs_part_header_check(page, n, c->item->number, &c->s->index.parts[c->item->number],
-                                    c->s->manifest.dataset_id, text, sizeof(text));
+  fs_err err = fs_part_header_check(page, n, c->item->number, &c->s->index.parts[c->item->number], text, sizeof(text));
   return err < 0 ? copy_bad(c, err, text[0] ? text : strerror(-err)) : 0;
 }
 
