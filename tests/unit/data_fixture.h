@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "client/data_priv.h"
-#include "codec/codec.h"
+#include "codec_fixture.h"
 #include "format/manifest.h"
 #include "index/builder.h"
 #include "util/util.h"
@@ -31,12 +31,25 @@
 #define FIX_MOUNT "/fanstore-test/mount"
 #define FIX_PART_ROOM (8u << 20)
 
-enum fix_id { FIX_EMPTY, FIX_SMALL, FIX_MID, FIX_BIG, FIX_SCATTER, FIX_SMALL_LZ4, FIX_BIG_LZ4, FIX_COUNT };
+enum fix_id {
+  FIX_EMPTY,
+  FIX_SMALL,
+  FIX_MID,
+  FIX_BIG,
+  FIX_SCATTER,
+  FIX_SMALL_LZ4,
+  FIX_BIG_LZ4,
+  FIX_SMALL_DICT,
+  FIX_BIG_ZSTD,
+  FIX_SHUFFLED,
+  FIX_ALL_OF_IT,
+  FIX_COUNT
+};
 
 struct fix_file {
   const char *path;
   uint64_t size;
-  uint32_t codec;
+  uint32_t codec; /* a row of codec_rows */
   uint32_t flags;
   int part; /* -1: blocks go round the partitions */
 };
@@ -49,6 +62,10 @@ static const struct fix_file fix_table[FIX_COUNT] = {
     [FIX_SCATTER] = {"scatter", 11 * FIX_BS + 1, FS_CODEC_RAW, 0, -1},
     [FIX_SMALL_LZ4] = {"d/small.lz4", 5000, FS_CODEC_LZ4, 0, 0},
     [FIX_BIG_LZ4] = {"big.lz4", 20 * FIX_BS + 123, FS_CODEC_LZ4, 0, -1},
+    [FIX_SMALL_DICT] = {"d/small.zst", 2000, CODEC_ZSTD_DICT, 0, 1},
+    [FIX_BIG_ZSTD] = {"big.zst", 7 * FIX_BS + 321, CODEC_ZSTD, 0, 1},
+    [FIX_SHUFFLED] = {"shuffled", 5 * FIX_BS + 3, CODEC_LZ4_SHUFFLE4, 0, 1},
+    [FIX_ALL_OF_IT] = {"all", 3 * FIX_BS + 77, CODEC_ZSTD_ALL, 0, 1},
 };
 
 struct fix {
@@ -83,7 +100,8 @@ static inline void fix_store(struct fix *f, const struct fix_file *t, const uint
   if ((t->flags & FS_ENTRY_ALIGNED) && i == 0) *end = fs_round_up(*end, FS_ALIGN);
   uint8_t *to = f->part[b->partition] + *end;
   fs_ssize stored = -ENOSPC;
-  if (t->codec == FS_CODEC_LZ4) stored = fs_codec_by_id(FS_CODEC_LZ4)->encode(plain, n, to, n, 0);
+  if (t->codec != FS_CODEC_RAW)
+    stored = codec_encode(t->codec, codec_rows[t->codec].family == FS_FAMILY_ZSTD, plain, n, to, n);
   if (stored < 0) {
     memcpy(to, plain, n);
     stored = n;
@@ -164,6 +182,12 @@ static inline struct fix *fix_begin(struct fs_builder **b) {
   snprintf(f->dataset, sizeof(f->dataset), "%s/dataset", f->dir);
   assert_int_equal(mkdir(f->dataset, 0700), 0);
   *b = fs_builder_new(FIX_BS, FS_ALIGN);
+  codec_setup(NULL);
+  for (uint32_t i = FS_CODEC_ROWS_MIN; i < CODEC_ROWS; i++) {
+    const struct fs_codec_rec *r = &codec_rows[i];
+    const void *dict = r->dict_len > 0 ? codec_dict + r->dict : NULL;
+    assert_int_equal(fs_builder_codec(*b, &(struct fs_build_codec){r->family, r->element, dict, r->dict_len}), i);
+  }
   for (uint32_t p = 0; p < FIX_PARTS; p++) {
     f->part[p] = calloc(1, FIX_PART_ROOM);
     f->part_size[p] = FS_PART_HEADER_SIZE;
@@ -193,6 +217,7 @@ static inline int fix_teardown(void **state) {
   fs_remove_tree(f->dir);
   for (unsigned i = 0; i < FIX_COUNT; i++) free(f->plain[i]);
   for (unsigned i = 0; i < FIX_PARTS; i++) free(f->part[i]);
+  codec_teardown(NULL);
   free(f);
   return 0;
 }

@@ -168,7 +168,7 @@ static inline bool fix_refused(fs_err err) {
 static inline fs_err fix_attach_older(uint8_t *copy, uint64_t size) {
   char why[256] = "";
   struct fs_index ix;
-  ((struct fs_index_header *)(void *)copy)->version = FS_FORMAT_VERSION - 1;
+  ((struct fs_index_header *)(void *)copy)->version = FS_FORMAT_VERSION_OLDEST - 1;
   fs_err err = fs_index_attach(copy, size, &ix, why, sizeof(why));
   return strstr(why, "pack it again") != NULL ? err : 0;
 }

@@ -204,7 +204,7 @@ static void test_mapping(void **state) {
 }
 
 static void listing(const struct fix *f) {
-  static const char *const names[] = {".", "..", "big", "e", "mid", "small", "small.lz4", "up"};
+  static const char *const names[] = {".", "..", "big", "e", "mid", "small", "small.lz4", "small.zst", "up"};
   alignas(8) char buf[4096], room[512];
   char *tiny = room;
   struct stat st;

@@ -268,7 +268,7 @@ static void test_other_version(void **state) {
   struct fs_index_header *h = (struct fs_index_header *)memcpy(copy, s->bytes, s->size);
   h->version = 7;
   assert_int_equal(fs_index_attach(copy, s->size, &ix, why, sizeof(why)), -EPROTONOSUPPORT);
-  assert_string_equal(why, "index has format version 7, this FanStore reads version 1: use a newer FanStore");
+  assert_string_equal(why, "index has format version 7, this FanStore reads versions 1 and 2: use a newer FanStore");
   assert_int_equal(fix_attach_older(copy, s->size), -EPFNOSUPPORT);
   h->version = FS_FORMAT_VERSION;
   h->feature_incompat = 4;
