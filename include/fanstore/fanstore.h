@@ -58,7 +58,7 @@ struct fanstore_info {
   uint32_t block_size;   /* a file is stored in blocks of this size; the last one may be shorter */
   const char *mount;     /* path of the mount */
   const char *dataset;   /* directory of the dataset on shared storage */
-  const char *codec;     /* "raw", "lz4" */
+  const char *codec;     /* "raw", "lz4", "zstd+dict+shuffle4"...: docs/api.md, user.fanstore.codec */
   uint64_t bytes;        /* size of the file, like st_size */
   uint64_t stored_bytes; /* sum of the blocks' stored sizes */
   uint64_t blocks;

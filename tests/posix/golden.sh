@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One dataset of each format version, kept as it was written, still reads as what was packed: through the mount and by
-# unpack. tests/golden/vN/dataset is the dataset, tests/golden/vN/listing what must be seen.
+# Datasets of each format version, kept as they were written, still read as what was packed: through the mount and by
+# unpack. tests/golden/vN*/dataset is a dataset, tests/golden/vN*/listing what must be seen. v2-rows is of
+# tests/helpers/rowset.c, with every kind of row of the table of codecs; the others are of fs-prepare pack.
 . "$(dirname "$0")/../functions.sh"
 
 listing() { # DIR

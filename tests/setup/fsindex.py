@@ -16,8 +16,8 @@ class Index:
         with open(path, "rb") as f:
             self.data = data = f.read()
         magic, version = struct.unpack_from("<QI", data)
-        if magic != 0x5845444E49534600 or version != 1:
-            raise ValueError("not an index of version 1")
+        if magic != 0x5845444E49534600 or version not in (1, 2):
+            raise ValueError("not an index of version 1 or 2")
         self.block_size, = struct.unpack_from("<I", data, 40)
         self.section = {name: struct.unpack_from("<QQQ", data, 96 + 24 * i) for i, name in enumerate(SECTIONS)}
         self.dataset_id = data[240:256].hex()

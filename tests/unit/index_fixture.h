@@ -22,6 +22,7 @@ static const struct fs_built_block fix_lz4_blocks[3] = {
     {4096, 11, 5000, 0}, {9096, 12, FIX_BLOCK, 1}, {30000, 13, 70, 0}};
 static const struct fs_built_block fix_raw_blocks[2] = {{65536, 21, FIX_BLOCK, 1}, {65536 + FIX_BLOCK, 22, 100, 1}};
 static const struct fs_built_block fix_small_block = {40000, 31, 5, 0};
+static const struct fs_built_block fix_zstd_block = {45000, 51, 90, 0};
 static const struct fs_built_block fix_same_block = {50000, 41, 300, 1};
 
 #define FIX_FILE(p, n, ...)                                                                                            \
@@ -47,6 +48,7 @@ static const struct fs_build_file fix_files[] = {
              .nblocks = 2, .inode_group = 7),
     FIX_FILE("train/cat/linked", FIX_BLOCK + 100, .flags = FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED, .blocks = fix_raw_blocks,
              .nblocks = 2, .inode_group = 7),
+    FIX_FILE("train/zstd", 200, .codec = 3, .blocks = &fix_zstd_block, .nblocks = 1),
     FIX_FILE("same", 300, .blocks = &fix_same_block, .nblocks = 1),
     FIX_FILE("same2", 300, .blocks = &fix_same_block, .nblocks = 1),
     {.path = "link", .mode = S_IFLNK | 0777, .target = "train/../same"},
@@ -59,6 +61,10 @@ static inline void *fix_build(bool backwards, uint64_t *size) {
   char why[256] = "no memory";
   void *out = NULL;
   struct fs_builder *b = fs_builder_new(FIX_BLOCK, FS_ALIGN);
+  for (uint8_t element = 1; element < 8; element *= 2) { /* rows 2 to 4, with one dictionary */
+    const struct fs_build_codec codec = {FS_FAMILY_ZSTD, element, "a dictionary", 12};
+    if (fs_builder_codec(b, &codec) < 0) abort();
+  }
   for (size_t i = 0; i < FS_ARRAY_LEN(fix_files); i++) {
     size_t at = backwards ? FS_ARRAY_LEN(fix_files) - 1 - i : i;
     if (fs_builder_add(b, &fix_files[at]) < 0) abort();

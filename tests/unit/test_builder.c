@@ -150,10 +150,51 @@ static void test_target_lengths(void **state) {
   assert_int_equal(fs_index_target(&ix, &e, &target, &len), -EUCLEAN);
 }
 
+/* The table of codecs: what the builder was given, out of bounds, and as a version 1 index, which has none. */
+static void test_codecs(void **state) {
+  (void)state;
+  uint64_t size;
+  void *made = fix_build(false, &size);
+  char why[256] = "";
+  struct fs_index ix;
+  struct fs_block block;
+  uint8_t *bytes = memcpy(malloc(size), made, size);
+  struct fs_index_header *h = (struct fs_index_header *)bytes;
+  assert_int_equal(fs_index_attach(bytes, size, &ix, why, sizeof(why)), 0);
+  uint32_t zstd = (uint32_t)fs_index_lookup(&ix, "train/zstd", 10);
+  assert_int_equal(ix.codecs.n, 5);
+  assert_int_equal(fs_index_block(&ix, zstd, 0, &block), 0);
+  assert_string_equal(fs_codec_name(&ix.codecs, block.codec), "zstd+dict+shuffle2");
+  for (uint32_t i = 2; i < 5; i++) { /* one dictionary for all */
+    assert_int_equal(ix.codecs.rows[i].dict, ix.codecs.rows[2].dict);
+    assert_memory_equal(ix.codecs.strings + ix.codecs.rows[i].dict, "a dictionary", 12);
+  }
+  const uint64_t places[] = {h->codecs + 4, ix.strings_size - 8, UINT64_MAX - 7}, good = h->codecs;
+  for (size_t i = 0; i < FS_ARRAY_LEN(places); i++) {
+    h->codecs = places[i];
+    fix_checksums(bytes, size, false);
+    assert_int_equal(fs_index_attach(bytes, size, &ix, why, sizeof(why)), -EBADMSG);
+    assert_non_null(strstr(why, "impossible table of codecs"));
+  }
+  h->codecs = good, h->codec_rows = UINT32_MAX;
+  fix_checksums(bytes, size, false);
+  assert_int_equal(fs_index_attach(bytes, size, &ix, why, sizeof(why)), -EBADMSG);
+  h->version = 1;
+  fix_checksums(bytes, size, false);
+  assert_int_equal(fs_index_attach(bytes, size, &ix, why, sizeof(why)), 0);
+  assert_int_equal(ix.codecs.n, FS_CODEC_ROWS_MIN);
+  assert_int_equal(fs_index_block(&ix, (uint32_t)fs_index_lookup(&ix, "train/cat!/lz4", 14), 0, &block), 0);
+  assert_int_equal(fs_index_block(&ix, zstd, 0, &block), -EUCLEAN);
+  assert_int_equal(fs_index_verify(&ix, why, sizeof(why)), -EUCLEAN);
+  assert_non_null(strstr(why, "codec is not known"));
+  free(bytes);
+  fs_builder_release(made, size);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound), cmocka_unit_test(test_impossible_headers),
-                                     cmocka_unit_test(test_impossible_files),
-                                     cmocka_unit_test(test_impossible_directories),
-                                     cmocka_unit_test(test_target_lengths)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_probe_bound),      cmocka_unit_test(test_impossible_headers),
+      cmocka_unit_test(test_impossible_files), cmocka_unit_test(test_impossible_directories),
+      cmocka_unit_test(test_target_lengths),   cmocka_unit_test(test_codecs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
