@@ -2,12 +2,19 @@
 /* fs-prepare info: describes a dataset, for people or as JSON. Reads the manifest and the index
    only. One thread. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "prepare.h"
 
+#define NODE_COUNTS 3u /* without --nodes: 2, 4 and 8 */
+
 struct info {
   bool json;
+  uint64_t nodes;  /* 0: some */
+  uint64_t *files; /* of each partition */
+  struct fs_spread spread[NODE_COUNTS];
+  uint32_t nspread;
 };
 
 /* Counts of how the files are stored. */
@@ -42,7 +49,20 @@ static void print_codecs(const struct fs_index *ix, const struct kinds *k) {
            fs_codec_name(&ix->codecs, i), k->row[i], ix->codecs.rows[i].dict_len);
 }
 
-static void print_json(const struct fs_dataset *ds) {
+static fs_err measure_spread(struct info *info, const struct fs_index *ix) {
+  info->files = calloc(ix->nparts + 1, sizeof *info->files);
+  if (info->files == NULL) return -ENOMEM;
+  fs_spread_files(ix, info->files);
+  fs_err err = 0;
+  for (uint32_t nodes = 2; info->nspread < NODE_COUNTS && err == 0; nodes *= 2) {
+    if (info->nodes != 0) nodes = (uint32_t)info->nodes;
+    err = fs_spread_over_nodes(ix, nodes, &info->spread[info->nspread++]);
+    if (info->nodes != 0) break;
+  }
+  return err;
+}
+
+static void print_json(const struct fs_dataset *ds, const struct info *info) {
   const struct fs_manifest *m = &ds->manifest;
   const struct fs_index_header *h = ds->ix.hdr;
   struct kinds k = count_kinds(&ds->ix);
@@ -69,11 +89,19 @@ static void print_json(const struct fs_dataset *ds) {
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     const struct fs_part_rec *p = &ds->ix.parts[i];
     char name[FS_PART_NAME_SIZE];
-    printf("%s\n  {\"name\": \"%s\", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64 "\", \"replicate\": %s}",
+    printf("%s\n  {\"name\": \"%s\", \"size\": %" PRIu64 ", \"xxh3\": \"%016" PRIx64
+           "\", \"replicate\": %s, \"files\": %" PRIu64 "}",
            i == 0 ? "" : ",", fs_part_name((uint32_t)i, name), p->size, p->xxh3,
-           p->flags & FS_PART_REPLICATE ? "true" : "false");
+           p->flags & FS_PART_REPLICATE ? "true" : "false", info->files[i]);
   }
-  printf("%s]}\n", ds->ix.nparts != 0 ? "\n " : "");
+  printf("%s],\n \"spread\": [", ds->ix.nparts != 0 ? "\n " : "");
+  for (uint32_t i = 0; i < info->nspread; i++) {
+    const struct fs_spread *s = &info->spread[i];
+    printf("%s\n  {\"nodes\": %" PRIu32 ", \"least_files\": %" PRIu64 ", \"most_files\": %" PRIu64
+           ", \"least_bytes\": %" PRIu64 ", \"most_bytes\": %" PRIu64 ", \"directories\": %.4f}",
+           i == 0 ? "" : ",", s->nodes, s->least_files, s->most_files, s->least_bytes, s->most_bytes, s->directories);
+  }
+  printf("\n ]}\n");
 }
 
 static void print_size(const char *label, uint64_t bytes) {
@@ -81,7 +109,15 @@ static void print_size(const char *label, uint64_t bytes) {
   printf("%-14s %" PRIu64 " (%s)\n", label, bytes, fs_format_size(bytes, text, sizeof text));
 }
 
-static void print_text(const struct fs_dataset *ds) {
+static void print_spread(const struct fs_spread *s) {
+  char label[32], least[32], most[32];
+  snprintf(label, sizeof label, "on %" PRIu32 " node%s", s->nodes, s->nodes == 1 ? "" : "s");
+  printf("%-14s %" PRIu64 " to %" PRIu64 " files, %s to %s each; directories spread to %.0f%%\n", label, s->least_files,
+         s->most_files, fs_format_size(s->least_bytes, least, sizeof least),
+         fs_format_size(s->most_bytes, most, sizeof most), s->directories * 100);
+}
+
+static void print_text(const struct fs_dataset *ds, const struct info *info) {
   const struct fs_manifest *m = &ds->manifest;
   const struct fs_index_header *h = ds->ix.hdr;
   struct kinds k = count_kinds(&ds->ix);
@@ -104,22 +140,30 @@ static void print_text(const struct fs_dataset *ds) {
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     char name[FS_PART_NAME_SIZE], size[32];
     const struct fs_part_rec *p = &ds->ix.parts[i];
-    printf("  %s   %" PRIu64 " (%s)%s\n", fs_part_name((uint32_t)i, name), p->size,
-           fs_format_size(p->size, size, sizeof size), p->flags & FS_PART_REPLICATE ? ", on every node" : "");
+    printf("  %s   %" PRIu64 " (%s), %" PRIu64 " files%s\n", fs_part_name((uint32_t)i, name), p->size,
+           fs_format_size(p->size, size, sizeof size), info->files[i],
+           p->flags & FS_PART_REPLICATE ? ", on every node" : "");
   }
+  for (uint32_t i = 0; i < info->nspread; i++) print_spread(&info->spread[i]);
 }
 
-enum { OPT_JSON = FS_OPT_OWN };
+enum { OPT_JSON = FS_OPT_OWN, OPT_NODES };
 static const struct fs_opt options[] = {
     {"json", 0, NULL, "print JSON", OPT_JSON},
+    {"nodes", 0, "N", "how files spread over a job of N nodes (default: of 2, 4 and 8)", OPT_NODES},
     FS_OPT_COMMON,
 };
 
 static fs_err set(void *ctx, int id, const char *value) {
-  (void)value;
-  if (id != OPT_JSON) return -EINVAL;
-  ((struct info *)ctx)->json = true;
-  return 0;
+  struct info *info = ctx;
+  if (id == OPT_JSON) {
+    info->json = true;
+    return 0;
+  }
+  if (id != OPT_NODES) return -EINVAL;
+  if (fs_parse_u64(value, 1, 65535, &info->nodes) == 0) return 0;
+  fs_say("--nodes '%s': give a number from 1 to 65535", value);
+  return -EINVAL;
 }
 
 int fs_prep_info(int argc, char **argv) {
@@ -136,10 +180,14 @@ int fs_prep_info(int argc, char **argv) {
                             .ctx = &info};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
   if (fs_dataset_open_checked(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
-  if (info.json)
-    print_json(&ds);
+  fs_err err = measure_spread(&info, &ds.ix);
+  if (err < 0)
+    fs_say("out of memory while counting files");
+  else if (info.json)
+    print_json(&ds, &info);
   else
-    print_text(&ds);
+    print_text(&ds, &info);
+  free(info.files);
   fs_dataset_close(&ds);
-  return fs_prep_finish(FS_EXIT_OK);
+  return fs_prep_finish(err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
 }

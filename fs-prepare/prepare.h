@@ -99,5 +99,16 @@ fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why
 char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry);
 /* Returns memory for decoding blocks one after the other, for free(), or NULL. */
 void *fs_dataset_work(const struct fs_dataset *ds);
+/* How a dataset's files lie on the nodes of a job. Files in replicated partitions are not counted. */
+struct fs_spread {
+  uint32_t nodes;
+  uint64_t least_files, most_files; /* of a node */
+  uint64_t least_bytes, most_bytes; /* of a node's partitions, with the replicated ones */
+  double directories;               /* mean over directories of several files: nodes with a file of it, of those
+                                       that could have one */
+};
+fs_err fs_spread_over_nodes(const struct fs_index *ix, uint32_t nodes, struct fs_spread *out);
+/* Adds the files of each partition to files[partition]. */
+void fs_spread_files(const struct fs_index *ix, uint64_t *files);
 
 #endif

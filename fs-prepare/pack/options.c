@@ -16,6 +16,7 @@ enum {
   OPT_MOUNT,
   OPT_ALIGN,
   OPT_DEREFERENCE,
+  OPT_ORDER,
   OPT_FORCE
 };
 
@@ -36,6 +37,7 @@ static const struct fs_opt options[] = {
     {"dereference", 0, "WHICH",
      "pack what symlinks lead to in their place: of all of them, or of\nthose that lead outside of SOURCE",
      OPT_DEREFERENCE},
+    {"order", 0, "ORDER", "order in the partitions: path, shuffle or size (largest first; default path)", OPT_ORDER},
     {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
     FS_OPT_COMMON,
 };
@@ -112,6 +114,18 @@ static fs_err set_dereference(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
+static fs_err set_order(struct fs_pack_options *o, const char *value) {
+  if (strcmp(value, "path") == 0)
+    o->order = FS_ORDER_PATH;
+  else if (strcmp(value, "shuffle") == 0)
+    o->order = FS_ORDER_SHUFFLE;
+  else if (strcmp(value, "size") == 0)
+    o->order = FS_ORDER_SIZE;
+  else
+    return bad("order", value, "give path, shuffle or size");
+  return 0;
+}
+
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_pack_options *o = ctx;
   switch (id) {
@@ -137,6 +151,8 @@ static fs_err set(void *ctx, int id, const char *value) {
     return set_mount(o, value);
   case OPT_DEREFERENCE:
     return set_dereference(o, value);
+  case OPT_ORDER:
+    return set_order(o, value);
   case OPT_FORCE:
     o->force = true;
     return 0;

@@ -266,6 +266,7 @@ int fs_prep_pack(int argc, char **argv) {
   if (err == 0) summary(p);
   fs_store_free(&p->store);
   fs_plan_codecs_free(&p->plan);
+  fs_plan_free(&p->plan);
   fs_tree_free(&p->tree);
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);

@@ -24,6 +24,7 @@ struct fs_globs {
 
 enum fs_dereference { FS_DEREF_NONE, FS_DEREF_OUTSIDE, FS_DEREF_ALL };
 enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC, FS_CHOOSE_ZSTD };
+enum fs_order { FS_ORDER_PATH, FS_ORDER_SHUFFLE, FS_ORDER_SIZE };
 
 struct fs_pack_options {
   const char *source, *dataset;
@@ -36,6 +37,7 @@ struct fs_pack_options {
   uint32_t align;
   unsigned jobs;
   bool force;
+  enum fs_order order;             /* in which items are packed */
   enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
 };
@@ -99,6 +101,8 @@ struct fs_plan {
   uint64_t segment;   /* bytes; a multiple of chunk */
   uint64_t chunk;     /* bytes; a multiple of the block size and of the alignment */
   struct fs_pack_codecs codecs;
+  uint32_t *order; /* the items with content, in the order in which they are packed */
+  uint64_t norder;
 };
 /* Fills plan->codecs as --codec says. Returns 0 or -ENOMEM. */
 fs_err fs_plan_codecs(struct fs_plan *plan);
@@ -107,9 +111,12 @@ void fs_plan_codecs_free(struct fs_plan *plan);
    its number, -ENOMEM, -ENOSPC if the table is full, or -EINVAL. */
 int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e);
 fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
+void fs_plan_free(struct fs_plan *plan);
 /* Finds large files of equal content and makes the later ones aliases. The store finds small
    ones. */
 fs_err fs_plan_find_equal(struct fs_plan *plan);
+/* Makes plan->order. Called when all aliases of the plan are known. Returns 0 or -ENOMEM. */
+fs_err fs_plan_order(struct fs_plan *plan);
 
 /* Opens an item; the caller checks it after reading. Returns a descriptor or a negative errno
    (-ESTALE: the item changed). */

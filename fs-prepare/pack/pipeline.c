@@ -21,9 +21,9 @@ struct slot {
 struct fs_pipeline {
   const struct fs_plan *plan;
   pthread_mutex_t lock;
-  pthread_cond_t room;   /* for the threads: a batch was taken */
-  pthread_cond_t done;   /* for the store: the next batch is done */
-  uint64_t item, offset; /* cursor: the next chunk to claim */
+  pthread_cond_t room; /* for the threads: a batch was taken */
+  pthread_cond_t done; /* for the store: the next batch is done */
+  uint64_t at, offset; /* cursor: the next chunk to claim; `at` counts in plan->order */
   uint64_t claimed, taken;
   bool stop;
   unsigned nthreads;
@@ -32,25 +32,22 @@ struct fs_pipeline {
   struct slot ring[];
 };
 
-/* Moves the cursor to the next item with content. Returns false at the end. Does not read items
-   that were claimed: these belong to the store. */
-static bool cursor_ready(struct fs_pipeline *p) {
-  const struct fs_tree *tree = p->plan->tree;
-  if (p->offset != 0) return true;
-  for (; p->item < tree->n; p->item++) {
-    const struct fs_item *item = &tree->items[p->item];
-    if (S_ISREG(item->mode) && !item->alias && item->size != 0) return true;
-  }
-  return false;
+/* Returns true if there is a chunk to claim. */
+static bool cursor_ready(const struct fs_pipeline *p) {
+  return p->at < p->plan->norder;
+}
+
+static uint64_t item_size(const struct fs_pipeline *p) {
+  return p->plan->tree->items[p->plan->order[p->at]].size;
 }
 
 /* Returns the chunk at the cursor, and advances the cursor. */
 static struct fs_chunk next_chunk(struct fs_pipeline *p) {
-  const uint64_t size = p->plan->tree->items[p->item].size, len = FS_MIN(size - p->offset, p->plan->chunk);
-  struct fs_chunk c = {.item = p->item, .offset = p->offset, .plain_len = len, .whole = len == size};
+  const uint64_t size = item_size(p), len = FS_MIN(size - p->offset, p->plan->chunk);
+  struct fs_chunk c = {.item = p->plan->order[p->at], .offset = p->offset, .plain_len = len, .whole = len == size};
   p->offset += len;
   if (p->offset == size) {
-    p->item++;
+    p->at++;
     p->offset = 0;
   }
   return c;
@@ -62,7 +59,7 @@ static void fill_batch(struct fs_pipeline *p, struct fs_batch *b) {
   b->n = 0;
   b->err = 0;
   while (b->n < FS_BATCH_CHUNKS && cursor_ready(p)) {
-    uint64_t len = FS_MIN(p->plan->tree->items[p->item].size - p->offset, p->plan->chunk);
+    uint64_t len = FS_MIN(item_size(p) - p->offset, p->plan->chunk);
     if (b->n != 0 && bytes + len > FS_BATCH_BYTES) break;
     b->chunk[b->n++] = next_chunk(p);
     bytes += len;

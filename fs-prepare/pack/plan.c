@@ -125,5 +125,10 @@ fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struc
   err = fs_plan_find_equal(plan);
   for (size_t i = 0; i < tree->n; i++)
     if (S_ISREG(tree->items[i].mode) && !tree->items[i].alias) plan->pack_bytes += tree->items[i].size;
-  return err;
+  return err < 0 ? err : fs_plan_order(plan);
+}
+
+void fs_plan_free(struct fs_plan *plan) {
+  free(plan->order);
+  plan->order = NULL;
 }

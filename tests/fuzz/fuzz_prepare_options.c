@@ -8,11 +8,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const words[] = {"--partitions", "--codec", "--block-size", "--replicate", "--exclude",
-                                    "--jobs",       "--mount", "--align",      "--force",     "-j",
-                                    "-f",           "--",      "lz4hc:12",     "auto",        "lz4",
-                                    "raw",          "16K",     "64K",          "1",           "/a/../b",
-                                    "*.jpg",        "**/d/",   "65472",        "source",      "../dataset"};
+static const char *const words[] = {
+    "--partitions", "--codec", "--block-size", "--replicate", "--exclude", "--jobs",    "--mount",
+    "--align",      "--force", "-j",           "-f",          "--",        "lz4hc:12",  "auto",
+    "lz4",          "raw",     "--order",      "shuffle",     "16K",       "64K",       "1",
+    "/a/../b",      "*.jpg",   "**/d/",        "65472",       "source",    "../dataset"};
 
 static bool ends_it(const char *word) { /* help leaves by exit */
   return strstr(word, "-h") || strstr(word, "help") || strstr(word, "version");
