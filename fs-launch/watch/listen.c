@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-launch stats --listen: a small HTTP/1.1 server for Prometheus. It serves one request at a time
- * and closes the connection. A request has FS_HTTP_BYTES and FS_HTTP_NS at most, the answer the same
- * time: a client that hangs costs the next one no more than this. The request's body is not read.
+ * fs-launch stats --listen: a small HTTP/1.1 server for Prometheus. It serves FS_HTTP_CLIENTS
+ * connections at once, one request each, and closes them. A request has FS_HTTP_BYTES and FS_HTTP_NS
+ * at most, the answer the same time. The request's body is not read. One thread.
  */
 #include <netdb.h>
 #include <poll.h>
@@ -15,104 +15,116 @@
 #include "watch.h"
 
 #define FS_HTTP_BYTES 8192u
+#define FS_HTTP_CLIENTS 16u
 #define FS_HTTP_NS (2 * FS_NS_PER_S)
 #define FS_HTTP_LOOK_MS 500 /* look so often whether the job is there */
 #define FS_HTTP_UNIX "unix:"
 
-/* Waits for events on fd until the time. Returns false if there are none. */
-static bool ready(int fd, short events, uint64_t until_ns) {
-  for (uint64_t now; (now = fs_now_ns()) < until_ns && fs_watch_signal() == 0;) {
-    struct pollfd p = {.fd = fd, .events = events};
-    int n = poll(&p, 1, (int)((until_ns - now) / 1000000) + 1);
-    if (n > 0) return true;
-    if (n < 0 && errno != EINTR) return false;
-  }
-  return false;
+/* A connection: first the request is read, then `answer` is sent. */
+struct client {
+  int fd;            /* -1: this place is free */
+  uint64_t until_ns; /* of what it does now */
+  size_t have;       /* bytes of the request */
+  char request[FS_HTTP_BYTES];
+  char *answer; /* NULL: the request is not whole */
+  size_t length, sent;
+};
+
+static void end(struct client *c) {
+  if (c->fd >= 0) close(c->fd);
+  free(c->answer);
+  c->fd = -1;
+  c->answer = NULL;
 }
 
-/* Reads up to the empty line. Returns false if there is none within the bounds. */
-static bool request(int fd, char text[FS_HTTP_BYTES]) {
-  uint64_t until = fs_now_ns() + FS_HTTP_NS;
-  size_t have = 0;
-  while (have + 1 < FS_HTTP_BYTES && ready(fd, POLLIN, until)) {
-    ssize_t n = recv(fd, text + have, FS_HTTP_BYTES - 1 - have, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
-    if (n < 0) continue;
-    have += (size_t)n;
-    text[have] = '\0';
-    if (strlen(text) < have) return false; /* a NUL */
-    if (strstr(text, "\r\n\r\n") || strstr(text, "\n\n")) return true;
-  }
-  return false;
+static void respond(struct client *c, const char *status, const char *more, const char *body, size_t n) {
+  FILE *out = open_memstream(&c->answer, &c->length);
+  c->sent = 0;
+  c->until_ns = fs_now_ns() + FS_HTTP_NS;
+  if (!out) return;
+  fprintf(out,
+          "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+          "Content-Length: %zu\r\n%sConnection: close\r\n\r\n",
+          status, n, more);
+  fwrite(body, 1, n, out);
+  if (fclose(out) == 0) return;
+  free(c->answer);
+  c->answer = NULL;
 }
 
-static void send_all(int fd, const char *text, size_t n) {
-  uint64_t until = fs_now_ns() + FS_HTTP_NS;
-  while (n > 0 && ready(fd, POLLOUT, until)) {
-    ssize_t sent = send(fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
-    if (sent <= 0) continue;
-    text += sent;
-    n -= (size_t)sent;
-  }
-}
-
-static void respond(int fd, const char *status, const char *more, const char *body, size_t n) {
-  char head[512];
-  int len = snprintf(head, sizeof(head),
-                     "HTTP/1.1 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                     "Content-Length: %zu\r\n%sConnection: close\r\n\r\n",
-                     status, n, more);
-  send_all(fd, head, (size_t)len);
-  send_all(fd, body, n);
-}
-
-static void refuse(int fd, const char *status, const char *more) {
+static void refuse(struct client *c, const char *status, const char *more) {
   char body[64];
   int n = snprintf(body, sizeof(body), "%s\n", status);
-  respond(fd, status, more, body, (size_t)n);
+  respond(c, status, more, body, (size_t)n);
 }
 
-static void serve_metrics(int fd, const struct fs_job *job) {
+static void serve_metrics(struct client *c, const struct fs_job *job) {
   struct fs_view l;
-  char *body = NULL;
+  FS_AUTO_FREE char *body = NULL;
   size_t n = 0;
   if (fs_watch_read(job, &l) != 0) {
-    refuse(fd, "503 Service Unavailable", "");
+    refuse(c, "503 Service Unavailable", "");
     return;
   }
   FILE *out = open_memstream(&body, &n);
   if (out) fs_metrics_prometheus(&l, out);
   fs_view_free(&l);
   if (out && fclose(out) == 0)
-    respond(fd, "200 OK", "", body, n);
+    respond(c, "200 OK", "", body, n);
   else
-    refuse(fd, "500 Internal Server Error", "");
-  free(body);
+    refuse(c, "500 Internal Server Error", "");
 }
 
-/* Answers one request: "METHOD PATH HTTP/1.x". A query after the path is ignored. */
-static void serve(int fd, const struct fs_job *job) {
-  static char text[FS_HTTP_BYTES];
-  text[0] = '\0';
-  if (!request(fd, text)) {
-    refuse(fd, "400 Bad Request", "");
-    return;
-  }
-  char *method = text, *path = text + strcspn(text, " \r\n");
+/* Answers a request: "METHOD PATH HTTP/1.x". A query after the path is ignored. */
+static void serve(struct client *c, const struct fs_job *job) {
+  char *method = c->request, *path = c->request + strcspn(c->request, " \r\n");
   if (*path == ' ') *path++ = '\0';
   char *version = path + strcspn(path, " \r\n");
   bool whole = *version == ' ' && strncmp(version + 1, "HTTP/1.", 7) == 0;
   *version = '\0';
   path[strcspn(path, "?")] = '\0';
   if (!whole)
-    refuse(fd, "400 Bad Request", "");
+    refuse(c, "400 Bad Request", "");
   else if (strcmp(path, "/metrics") != 0)
-    refuse(fd, "404 Not Found", "");
+    refuse(c, "404 Not Found", "");
   else if (strcmp(method, "GET") != 0)
-    refuse(fd, "405 Method Not Allowed", "Allow: GET\r\n");
+    refuse(c, "405 Method Not Allowed", "Allow: GET\r\n");
   else
-    serve_metrics(fd, job);
+    serve_metrics(c, job);
+}
+
+/* Reads of the request what is there. At the empty line, or if there will be none, the answer is made. */
+static void receive(struct client *c, const struct fs_job *job) {
+  ssize_t n = recv(c->fd, c->request + c->have, sizeof(c->request) - 1 - c->have, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (n > 0) c->have += (size_t)n;
+  c->request[c->have] = '\0';
+  bool bad = n <= 0 || strlen(c->request) < c->have; /* a NUL */
+  if (!bad && (strstr(c->request, "\r\n\r\n") || strstr(c->request, "\n\n")))
+    serve(c, job);
+  else if (bad || c->have + 1 == sizeof(c->request))
+    refuse(c, "400 Bad Request", "");
+}
+
+static void transmit(struct client *c) {
+  ssize_t n = send(c->fd, c->answer + c->sent, c->length - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n > 0) c->sent += (size_t)n;
+  if ((n < 0 && errno != EAGAIN && errno != EINTR) || c->sent == c->length) end(c);
+}
+
+/* The time has come, or the connection has an event. */
+static void go_on(struct client *c, short events, const struct fs_job *job) {
+  if (fs_now_ns() >= c->until_ns) {
+    if (c->answer)
+      end(c);
+    else
+      refuse(c, "400 Bad Request", "");
+  }
+  if (c->fd < 0 || events == 0) return;
+  if (c->answer)
+    transmit(c);
+  else
+    receive(c, job);
 }
 
 static void not_listening(const char *address, const char *why) {
@@ -187,19 +199,42 @@ static int listen_port(const char *address) {
   return ok ? FS_MOVE_FD(fd) : -1;
 }
 
+static void admit(int fd, struct client client[FS_HTTP_CLIENTS]) {
+  int new = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+  if (new < 0) usleep(10000); /* no descriptor is free, perhaps */
+  for (unsigned i = 0; new >= 0 && i < FS_HTTP_CLIENTS; i++) {
+    if (client[i].fd >= 0) continue;
+    client[i].fd = FS_MOVE_FD(new);
+    client[i].have = 0;
+    client[i].until_ns = fs_now_ns() + FS_HTTP_NS;
+  }
+  if (new >= 0) close(new);
+}
+
+/* Waits for one event, or a moment. Connections wait in the kernel while all places are taken. */
+static void step(int fd, struct client client[FS_HTTP_CLIENTS], const struct fs_job *job) {
+  struct pollfd p[FS_HTTP_CLIENTS + 1];
+  bool room = false;
+  for (unsigned i = 0; i < FS_HTTP_CLIENTS; i++) {
+    p[i] = (struct pollfd){.fd = client[i].fd, .events = client[i].answer ? POLLOUT : POLLIN};
+    room = room || client[i].fd < 0;
+  }
+  p[FS_HTTP_CLIENTS] = (struct pollfd){.fd = room ? fd : -1, .events = POLLIN};
+  if (poll(p, FS_HTTP_CLIENTS + 1, FS_HTTP_LOOK_MS) < 0) return;
+  for (unsigned i = 0; i < FS_HTTP_CLIENTS; i++)
+    if (client[i].fd >= 0) go_on(&client[i], p[i].revents, job);
+  if (p[FS_HTTP_CLIENTS].revents) admit(fd, client);
+}
+
 int fs_watch_listen(const char *address, const struct fs_job *job) {
+  static struct client client[FS_HTTP_CLIENTS];
   bool is_unix = strncmp(address, FS_HTTP_UNIX, strlen(FS_HTTP_UNIX)) == 0;
   fs_watch_signals();
   FS_AUTO_CLOSE int fd = is_unix ? listen_unix(address) : listen_port(address);
   if (fd < 0) return FS_EXIT_FAILED;
-  while (fs_watch_signal() == 0 && fs_run_held(job->run)) {
-    if (!ready(fd, POLLIN, fs_now_ns() + FS_HTTP_LOOK_MS * 1000000ull)) continue;
-    FS_AUTO_CLOSE int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-    if (client >= 0)
-      serve(client, job);
-    else
-      usleep(10000); /* no descriptor is free, perhaps */
-  }
+  for (unsigned i = 0; i < FS_HTTP_CLIENTS; i++) client[i].fd = -1;
+  while (fs_watch_signal() == 0 && fs_run_held(job->run)) step(fd, client, job);
+  for (unsigned i = 0; i < FS_HTTP_CLIENTS; i++) end(&client[i]);
   if (is_unix) unlink(address + strlen(FS_HTTP_UNIX));
   fs_watch_die();
   return 0;
