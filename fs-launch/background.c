@@ -132,12 +132,23 @@ int fs_background_log(struct fs_launch *l) {
   return FS_EXIT_FAILED;
 }
 
+/* Begins the log with the job's name. If even that fails, as the disk is full, the user hears of it now: nothing else
+   reaches the terminal later. */
+static void begin_log(const struct fs_launch *l) {
+  char line[sizeof(l->job) + 64];
+  int n = snprintf(line, sizeof(line), "fs-launch: %s is ready\n", l->job);
+  fs_err err = fs_write_full(l->log_fd, line, (size_t)n);
+  if (err < 0) fs_say("%s: %s: messages are lost until there is room", l->log, strerror(-err));
+}
+
 /* Tells the user that the job is ready. Returns false if nobody listens any more. */
 static bool tell_ready(struct fs_launch *l) {
   char name[sizeof(l->job) + 2];
   int n = snprintf(name, sizeof(name), "%s\n", l->job);
   fs_say("the job is ready on %u node%s; end it by fs-launch stop %s; messages from now on: %s", l->nodes,
          l->nodes == 1 ? "" : "s", l->job, l->log);
+  begin_log(l);
+  signal(SIGXFSZ, SIG_IGN); /* a log that may not grow loses messages, and does not end the job */
   fs_say_to(l->log_fd);
   bool heard = fs_write_full(l->ready_fd, name, (size_t)n) == 0;
   close(l->ready_fd);
@@ -175,7 +186,7 @@ int fs_background_serve(struct fs_launch *l) {
 }
 
 void fs_background_end(const struct fs_launch *l, int status) {
-  char text[16];
-  int n = snprintf(text, sizeof(text), "%d\n", status);
+  char text[32];
+  int n = snprintf(text, sizeof(text), "%d\n%u\n", status, fs_say_lost());
   if (l->opt.daemon && l->run_lock >= 0) (void)fs_pwrite_full(l->run_lock, text, (size_t)n, 0);
 }

@@ -63,8 +63,8 @@ static void show(struct stopping *s) {
 /* Waits for the end of the background process. Returns the status that it left, or 125. */
 static int follow(struct stopping *s) {
   struct pollfd p = {.fd = s->process, .events = POLLIN};
-  char text[16] = "";
-  uint64_t status;
+  char text[32] = "", *lost = NULL;
+  uint64_t status, lines;
   s->heard_ns = fs_now_ns();
   while (poll(&p, 1, FS_STOP_POLL_MS) <= 0) {
     show(s);
@@ -74,7 +74,14 @@ static int follow(struct stopping *s) {
     return FS_EXIT_FAILED;
   }
   show(s);
-  if (pread(s->lock, text, sizeof(text) - 1, 0) > 0) text[strcspn(text, "\n")] = '\0';
+  if (pread(s->lock, text, sizeof(text) - 1, 0) > 0) lost = strchr(text, '\n');
+  if (lost) {
+    *lost++ = '\0';
+    lost[strcspn(lost, "\n")] = '\0';
+  }
+  if (lost && fs_parse_u64(lost, 1, UINT32_MAX, &lines) == 0)
+    fs_say("%s: %llu of its messages are missing, because its log could not be written", s->job->name,
+           (unsigned long long)lines);
   if (fs_parse_u64(text, 0, 255, &status) == 0) return (int)status;
   fs_say("%s: its fs-launch was killed while the job ended: fs-launch clean tells if outputs are left", s->job->name);
   return FS_EXIT_FAILED;

@@ -10,6 +10,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *name = "fanstore";
 static bool bar_on_screen;
+static unsigned lost; /* lines */
 
 void fs_say_as(const char *program) {
   name = program;
@@ -57,6 +58,16 @@ void fs_say(const char *format, ...) {
   va_end(ap);
   pthread_mutex_lock(&lock);
   bar_locked(NULL);
-  fprintf(stderr, "%s: %s\n", name, line);
+  if (fprintf(stderr, "%s: %s\n", name, line) < 0) {
+    lost++;
+    clearerr(stderr);
+  }
   pthread_mutex_unlock(&lock);
+}
+
+unsigned fs_say_lost(void) {
+  pthread_mutex_lock(&lock);
+  unsigned n = lost;
+  pthread_mutex_unlock(&lock);
+  return n;
 }

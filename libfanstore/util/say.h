@@ -17,6 +17,8 @@ void fs_say_as(const char *program);
    line is printed by fs_one_line. */
 void fs_say(const char *format, ...) FS_PRINTF(1, 2);
 void fs_say_to(int fd); /* replaces stderr by this open file from now on */
+/* Returns how many lines could not be written, as the disk is full. */
+unsigned fs_say_lost(void);
 /* Writes such a line to `out`. Returns out. */
 char *fs_vline(char *out, size_t size, const char *format, va_list ap) __attribute__((format(printf, 3, 0)));
 /* Prints a progress bar that the next one replaces, if stderr is a terminal. NULL wipes it. */

@@ -77,7 +77,8 @@ grep -q '^fs-launch: 1 program of the job still runs on this host' err || fail "
 grep -q 'warning: 1 program of the job still ran at its end and was ended' err || fail "$(cat err)"
 wait $program && fail "the program was not ended"
 equal "outputs" "whole written" "$(cd "local/fanstore-outputs/$job" && echo "$(cat closed)" "$(cat left)")"
-equal "the log" "$(cat err)" "$(cat log)"
+equal "the log" "fs-launch: $job is ready
+$(cat err)" "$(cat log)"
 echo "ok - a program that still runs: what it closed is saved, it is ended and counted"
 
 # The second job is no program of the first one, though its shell has joined this.
@@ -94,6 +95,13 @@ wait $! || fail "the other stop of the same job"
 kill -TERM "$(job=$second launcher)"
 wait_until 10 nothing_left
 echo "ok - two jobs; stop twice at once; SIGTERM"
+
+start --log full
+one_line full "^fs-launch: $job is ready$"
+prlimit --pid "$(launcher)" --fsize=60
+expect_status 0 f stop
+grep -qE "fs-launch: $job: [2-9] of its messages are missing, because its log could not be written$" err || fail "$(cat err)"
+echo "ok - a log that cannot be written"
 
 start --log log
 rm log
