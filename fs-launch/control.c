@@ -122,7 +122,8 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   }
   if (fs_control_get_u64(&c, "rank", &rank) < 0 || rank >= l->nodes) return;
   struct fs_launch_node *node = &l->node[rank];
-  bool figures = strcmp(c.verb, "sample") == 0 || strcmp(c.verb, "latency") == 0;
+  bool figures = strcmp(c.verb, "sample") == 0 || strcmp(c.verb, "latency") == 0 || strcmp(c.verb, "waits") == 0 ||
+                 strcmp(c.verb, "files") == 0;
   if (!figures && strcmp(c.verb, "warn") != 0) l->progress_ns = fs_now_ns();
   if (strcmp(c.verb, "begun") == 0 || strcmp(c.verb, "hello") == 0) on_hello(node, &c);
   if (strcmp(c.verb, "begun") == 0) check_version(l, rank, &c);
@@ -135,6 +136,7 @@ void fs_control_line_in(struct fs_launch *l, const char *line, size_t n) {
   if (strcmp(c.verb, "lost") == 0) on_lost(l, rank, &c);
   if (strcmp(c.verb, "stats") == 0) fs_sample_values(&node->stats, &c);
   fs_sample_line_in(&node->history, l->nodes, &c);
+  fs_waits_line_in(&node->waits, (uint32_t)rank, &c);
   if (strcmp(c.verb, "fetched") == 0) on_fetched(l, rank, &c);
   fs_outputs_line_in(l, rank, &c);
   fs_stage_in_line(l, rank, &c);

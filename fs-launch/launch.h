@@ -27,6 +27,7 @@
 #include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"
+#include "waits.h"
 
 #define FS_EXIT_USAGE 2
 #define FS_EXIT_FAILED 125         /* FanStore itself could not start */
@@ -90,6 +91,7 @@ struct fs_launch_node {
   uint64_t in_files, in_bytes, in_dataset, in_odd;
   struct fs_sample_values stats; /* the line `stats`; none: n is 0 */
   struct fs_sample_history history;
+  struct fs_waits waits;
   struct fs_served served; /* what the others had from it */
 };
 

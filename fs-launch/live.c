@@ -94,11 +94,27 @@ static void put_node(const struct fs_launch_node *n, uint32_t rank, FILE *out) {
     if (h->latency[kind]) put_latency(out, rank, kind, h->latency[kind]);
 }
 
+/* Files are named only here, so that few of the names are looked for. */
+static void put_files(const struct fs_launch *l, FILE *out) {
+  struct fs_waited_file file[FS_WAITS_SHOWN];
+  char path[2 * PATH_MAX];
+  unsigned n = l->node && l->begun ? fs_waits_busy(l, file) : 0;
+  for (unsigned i = 0; i < n; i++) {
+    const struct fs_waited_file *f = &file[i];
+    if (fs_waits_path(l, f, path, sizeof(path)) < 0) continue;
+    fprintf(out, "busy %s node=%u reads=%" PRIu64 " bytes=%" PRIu64 " us=%" PRIu64 " longest_us=%" PRIu64 " path=",
+            fs_latency_place_name(f->place), f->node, f->reads, f->bytes, f->us, f->longest_us);
+    put_escaped(out, path, FS_LIVE_TEXT);
+    fputc('\n', out);
+  }
+}
+
 static void put_all(const struct fs_launch *l, FILE *out) {
   fputs("fanstore-live 1\n", out);
   put_job(l, out);
   put_progress(l, out);
   for (uint32_t i = 0; l->node && i < l->nodes; i++) put_node(&l->node[i], i, out);
+  put_files(l, out);
   for (unsigned i = 0; i < l->warnings; i++) {
     fputs("warning ", out);
     put_escaped(out, l->warning[i], FS_LIVE_TEXT);
@@ -181,6 +197,28 @@ static void say_stats(struct fs_launch *l, double seconds) {
          (double)grown(now.written, last.written) / 1e6 / seconds);
 }
 
+/* ---- --prefetch idle ---- */
+
+/* Says how far the caches are filled: once a minute, and that they are full. On a terminal COMMAND has the screen, and
+   fs-launch top shows a bar. */
+static void fill_step(struct fs_launch *l) {
+  uint64_t done = 0, total = 0;
+  char a[32], b[32];
+  if (!l->opt.prefetch_idle || !l->begun || l->command_ended || fs_bar_shown()) return;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    done += l->node[i].dead ? 0 : fs_sample_get(&l->node[i].history.last, "fill_done");
+    total += l->node[i].dead ? 0 : fs_sample_get(&l->node[i].history.last, "fill_total");
+  }
+  if (total == 0 || (done >= total ? !l->live.filling : !fs_progress_due(l))) return;
+  l->live.filling = done < total;
+  fs_format_size(done, a, sizeof(a));
+  fs_format_size(total, b, sizeof(b));
+  if (l->live.filling)
+    fs_progress("filling the caches: %s of %s on %u node%s", a, b, l->nodes, l->nodes == 1 ? "" : "s");
+  else
+    fs_progress("the caches are filled: %s on %u node%s", a, l->nodes, l->nodes == 1 ? "" : "s");
+}
+
 /* ---- when ---- */
 
 static uint64_t interval(void) {
@@ -215,6 +253,7 @@ static void stats_step(struct fs_launch *l, uint64_t now) {
 void fs_live_step(struct fs_launch *l) {
   uint64_t now = fs_now_ns();
   stats_step(l, now);
+  fill_step(l);
   if (l->run[0] == '\0' || now < l->live.next_ns) return;
   if (l->live.since_ns == 0) l->live.since_ns = now;
   write_file(l);

@@ -13,6 +13,7 @@ struct fs_live {
   uint64_t stats_ns;          /* when the last line of --stats was said, 0: none yet */
   struct fs_live_totals last; /* then, */
   uint64_t told;              /* and the sum of the times of the nodes' samples */
+  bool filling;               /* --prefetch idle fills the caches, and a line has said so */
 };
 
 struct fs_launch;

@@ -25,7 +25,8 @@ fs_err fs_report_open(const char *name, struct fs_report_file *f);
 /* Returns 0, or a negative errno: then a regular file of this name is as it was. */
 fs_err fs_report_close(struct fs_report_file *f);
 
-/* Writes the groups timeline, latency, matrix, epochs, waiting and findings. */
+/* Writes the groups latency, slow_files, served, matrix, compression, timeline, epochs, waiting, processes and
+   findings. */
 void fs_report_figures(const struct fs_launch *l, FILE *out);
 
 #endif

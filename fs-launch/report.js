@@ -6,6 +6,7 @@ const PLACES = ['local', 'cache', 'remote', 'shared'];
 const PLACE_NAMES = {local: 'own partitions', cache: "node's cache", remote: 'another node', shared: 'shared storage',
   output: 'outputs', all: 'any place'};
 const FIRST = 8;    // nodes that are drawn at once; the others unfold
+const FILES = 12;   // slow files in the table; the JSON has more
 const MATRIX = 24;  // nodes that the matrix is drawn for
 
 const at = id => document.getElementById(id);
@@ -281,10 +282,16 @@ function drawSlow(d) {
   const over = (l, seconds) => sum(l.buckets.filter(b => b[0] >= seconds * 1e9).map(b => b[1]));
   const rows = (d.latency || []).filter(l => l.op === 'read' && over(l, 0.01) > 0)
     .sort((a, b) => over(b, 0.1) - over(a, 0.1) || over(b, 0.01) - over(a, 0.01));
-  if (rows.length === 0) return hide('s-slow');
+  const files = d.slow_files || [];
+  if (rows.length === 0 && files.length === 0) return hide('s-slow');
   const name = l => nodeName(d.nodes.find(n => n.rank === l.rank) || {rank: l.rank});
-  table(at('slow'), ['Node', 'Place', 'Reads', '≥ 10 ms', '≥ 100 ms', '≥ 1 s', 'Most'], rows.slice(0, 40).map(l =>
+  at('slow-about').hidden = rows.length === 0;
+  if (rows.length > 0) table(at('slow'), ['Node', 'Place', 'Reads', '≥ 10 ms', '≥ 100 ms', '≥ 1 s', 'Most'], rows.slice(0, 40).map(l =>
     [name(l), PLACE_NAMES[l.place] || l.place, count(l.n), ...[0.01, 0.1, 1].map(x => count(over(l, x))), time(l.max_us / 1e6)]), 2);
+  at('slow-files-about').hidden = files.length === 0;
+  if (files.length > 0) table(at('slow-files'), ['File', 'Longest', 'Reads', 'Together', 'Place', 'Node'], files.slice(0, FILES).map(f =>
+    [h('td', {class: 'name'}, f.path), time(f.longest_ms / 1e3), count(f.reads), time(f.total_ms / 1e3), PLACE_NAMES[f.place] || f.place,
+      String(f.rank)]).concat(files.length > FILES ? [['and ' + (files.length - FILES) + ' more in the JSON', '', '', '', '', '']] : []));
 }
 function drawOutputs(d) {
   const o = d.outputs, parts = [];
@@ -305,9 +312,11 @@ function drawWaiting(d) {
   if (!d.waiting || sum(d.waiting.map(w => w.wait_s)) === 0) return hide('s-waiting');
   const name = w => nodeName(d.nodes.find(n => n.rank === w.rank) || w), part = w => ofTime(w.wait_s, w.process_s);
   const all = {wait_s: sum(d.waiting.map(w => w.wait_s)), process_s: sum(d.waiting.map(w => w.process_s))};
-  const row = (label, w) => [label, time(w.wait_s), time(w.process_s), percent(part(w))];
-  table(at('waiting'), ['Node', 'Waited', 'Processes lived', 'Part'], d.waiting.map(w => row(name(w), w))
-    .concat(d.waiting.length > 1 ? [row('all', all)] : []));
+  const p = d.processes || {processes: 0}, spread = w => w.processes > 0 ?
+    [count(w.processes), time(w.median_s), time(w.worst_s) + ' (pid ' + w.worst_pid + ')'] : ['0', '–', '–'];
+  const row = (label, w, s) => [label, time(w.wait_s), time(w.process_s), percent(part(w)), ...spread(s)];
+  table(at('waiting'), ['Node', 'Waited', 'Processes lived', 'Part', 'Processes', 'Half waited at most', 'The worst'],
+    d.waiting.map(w => row(name(w), w, w)).concat(d.waiting.length > 1 ? [row('all', all, p)] : []));
 }
 function drawCards(d) {
   const by = places(d.total), read = sum(by), waited = sum((d.waiting || []).map(w => w.wait_s));
@@ -318,6 +327,8 @@ function drawCards(d) {
   if (read > 0) card(percent((by[0] + by[1]) / read), "from the nodes' own partitions and caches");
   if (read > 0) card(percent(by[3] / read), 'from shared storage');
   if (lived > 0) card(percent(ofTime(waited, lived)), "of the processes' time was waiting in reads");
+  const c = d.compression;
+  if (c && c.decodes > 0) card(size(c.saved_bytes), 'of reads saved by compression, for ' + time(c.decode_s) + ' of decoding');
   if (d.outputs && d.outputs.files > 0) card(count(d.outputs.files), 'outputs, ' + size(d.outputs.bytes));
   if (d.total.errors > 0) card(count(d.total.errors), 'reads failed');
 }

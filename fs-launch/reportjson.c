@@ -64,6 +64,34 @@ static void json_latency(const struct fs_launch *l, FILE *out) {
   fputs("\n  ],\n", out);
 }
 
+static void json_slow_files(const struct fs_launch *l, FILE *out) {
+  struct fs_waited_file file[FS_WAITS_SHOWN];
+  char path[2 * PATH_MAX];
+  const char *before = "";
+  unsigned n = fs_waits_slow(l, file);
+  fputs("  \"slow_files\": [", out);
+  for (unsigned i = 0; i < n; i++) {
+    const struct fs_waited_file *f = &file[i];
+    if (fs_waits_path(l, f, path, sizeof(path)) < 0) continue;
+    fprintf(out, "%s\n    {\"path\": ", before);
+    fs_json_string(out, path);
+    fprintf(
+        out,
+        ", \"rank\": %u, \"place\": \"%s\", \"longest_ms\": %.10g, \"reads\": %llu, \"total_ms\": %.10g, \"bytes\": "
+        "%llu}",
+        f->node, fs_latency_place_name(f->place), (double)f->longest_us / 1000, (unsigned long long)f->reads,
+        (double)f->us / 1000, (unsigned long long)f->bytes);
+    before = ",";
+  }
+  fputs("\n  ],\n", out);
+}
+
+static void json_compression(const struct fs_launch *l, FILE *out) {
+  fprintf(out, "  \"compression\": {\"decodes\": %llu, \"saved_bytes\": %llu, \"decode_s\": %.10g},\n",
+          (unsigned long long)fs_stat_sum(l, "decodes"), (unsigned long long)fs_stat_sum(l, "decode_saved"),
+          (double)fs_stat_sum(l, "decode_ms") / 1000);
+}
+
 /* Bytes by pair, and what each node answered others. */
 static void json_served(const struct fs_launch *l, FILE *out) {
   fputs("  \"served\": [", out);
@@ -101,12 +129,26 @@ static void json_epochs(const struct fs_figures *f, FILE *out) {
   fputs(f->epochs > 0 ? "\n  ],\n" : "],\n", out);
 }
 
-static void json_waiting(const struct fs_figures *f, FILE *out) {
+static void json_spread(const struct fs_launch *l, uint32_t node, FILE *out) {
+  struct fs_waits_spread s;
+  (void)fs_waits_spread(l, node, &s);
+  fprintf(out, "\"processes\": %llu, \"median_s\": %.10g, \"worst_s\": %.10g, \"worst_pid\": %llu",
+          (unsigned long long)s.processes, (double)s.median_us / 1e6, (double)s.worst_us / 1e6,
+          (unsigned long long)s.worst_pid);
+  if (node == l->nodes) fprintf(out, ", \"worst_rank\": %u", s.worst_node);
+}
+
+static void json_waiting(const struct fs_launch *l, const struct fs_figures *f, FILE *out) {
   fputs("  \"waiting\": [", out);
-  for (uint32_t i = 0; i < f->nodes; i++)
-    fprintf(out, "%s\n    {\"rank\": %u, \"wait_s\": %.10g, \"process_s\": %.10g}", i > 0 ? "," : "", i,
+  for (uint32_t i = 0; i < f->nodes; i++) {
+    fprintf(out, "%s\n    {\"rank\": %u, \"wait_s\": %.10g, \"process_s\": %.10g, ", i > 0 ? "," : "", i,
             (double)fs_figures_sum(f, i, FS_SERIES_WAIT_MS) / 1000, (double)fs_figures_process_ms(f, i) / 1000);
-  fputs("\n  ],\n", out);
+    json_spread(l, i, out);
+    fputc('}', out);
+  }
+  fputs("\n  ],\n  \"processes\": {", out);
+  json_spread(l, l->nodes, out);
+  fputs("},\n", out);
 }
 
 static void json_findings(const struct fs_figures *f, FILE *out) {
@@ -120,10 +162,12 @@ static void json_findings(const struct fs_figures *f, FILE *out) {
 
 void fs_report_figures(const struct fs_launch *l, FILE *out) {
   json_latency(l, out);
+  json_slow_files(l, out);
   json_served(l, out);
+  json_compression(l, out);
   if (!l->figures) return;
   json_timeline(l->figures, out);
   json_epochs(l->figures, out);
-  json_waiting(l->figures, out);
+  json_waiting(l, l->figures, out);
   json_findings(l->figures, out);
 }

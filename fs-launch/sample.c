@@ -13,8 +13,10 @@
 #define FS_STEP_MIN_MS 1000u /* between two samples, once some had to go */
 
 static const char *const key_names[FS_SAMPLE_KEYS] = {
-#define FS_SAMPLE_TEXT(name, key) #key,
-    FS_SAMPLE_EACH(FS_SAMPLE_TEXT)
+#define FS_SAMPLE_TEXT(id, name) #name,
+    FS_NODE_KEYS(FS_SAMPLE_TEXT, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE)
+        FS_NODE_KEYS(FS_NODE_KEY_NONE, FS_SAMPLE_TEXT, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE)};
+static const char *const states[] = {FS_NODE_KEYS(FS_NODE_KEY_NONE, FS_SAMPLE_TEXT, FS_NODE_KEY_NONE, FS_SAMPLE_TEXT)
 #undef FS_SAMPLE_TEXT
 };
 
@@ -23,8 +25,8 @@ const char *fs_sample_key_name(enum fs_sample_key key) {
 }
 
 bool fs_sample_is_gauge(const char *key) {
-  for (unsigned k = FS_SAMPLE_CACHE_USED; k < FS_SAMPLE_KEYS; k++)
-    if (strcmp(key_names[k], key) == 0) return true;
+  for (size_t k = 0; k < FS_ARRAY_LEN(states); k++)
+    if (strcmp(states[k], key) == 0) return true;
   return false;
 }
 
@@ -118,7 +120,7 @@ const struct fs_sample *fs_sample_at(const struct fs_sample_history *h, unsigned
 uint64_t fs_sample_step(const struct fs_sample_history *h, unsigned i, enum fs_sample_key key) {
   const struct fs_sample *s = fs_sample_at(h, i);
   if (!s || (unsigned)key >= FS_SAMPLE_KEYS) return 0;
-  uint64_t before = i > 0 && key < FS_SAMPLE_CACHE_USED ? h->sample[i - 1].value[key] : 0;
+  uint64_t before = i > 0 && key < FS_SAMPLE_SUMS ? h->sample[i - 1].value[key] : 0;
   return s->value[key] > before ? s->value[key] - before : 0;
 }
 

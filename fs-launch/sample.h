@@ -11,44 +11,20 @@
 
 #include "ipc/control.h"
 #include "ipc/latency.h"
+#include "keys.h"
 
 #define FS_LAUNCH_STATS 64
 #define FS_SAMPLES_MAX 1024u /* of a node; fewer if the job has many nodes */
 #define FS_SAMPLES_MIN 128u
 #define FS_SAMPLES_BYTES (64ull << 20) /* of all nodes, unless that is less than FS_SAMPLES_MIN for each */
 
-/* X(NAME, key): the keys that each sample of the history has. All but the gauges are sums since the
-   start. */
-#define FS_SAMPLE_EACH(X)                                                                                              \
-  X(OPENS, opens)                                                                                                      \
-  X(STATS, stats)                                                                                                      \
-  X(FILES_LOCAL, files_local)                                                                                          \
-  X(FILES_CACHE, files_cache)                                                                                          \
-  X(FILES_REMOTE, files_remote)                                                                                        \
-  X(FILES_SHARED, files_shared)                                                                                        \
-  X(BYTES_LOCAL, bytes_local)                                                                                          \
-  X(BYTES_CACHE, bytes_cache)                                                                                          \
-  X(BYTES_REMOTE, bytes_remote)                                                                                        \
-  X(BYTES_SHARED, bytes_shared)                                                                                        \
-  X(WAIT_MS, wait_ms)                                                                                                  \
-  X(ERRORS, errors)                                                                                                    \
-  X(FALLBACKS, fallbacks)                                                                                              \
-  X(EVICTIONS, evictions)                                                                                              \
-  X(SERVED_BYTES, served_bytes)                                                                                        \
-  X(FETCHED_BYTES, fetched_bytes)                                                                                      \
-  X(OUTPUTS, outputs)                                                                                                  \
-  X(OUTPUT_WRITTEN, output_written)                                                                                    \
-  X(CPU_MS, cpu_ms)                                                                                                    \
-  X(CACHE_USED, cache_used) /* gauge */                                                                                \
-  X(CACHE_SIZE, cache_size) /* gauge */                                                                                \
-  X(QUEUE, queue)           /* gauge */                                                                                \
-  X(PROCESSES, processes)   /* gauge */                                                                                \
-  X(HOST_BUSY, host_busy)   /* gauge, in percent */
+/* The keys that each sample of the history has (keys.h). The states are the last ones. */
 enum fs_sample_key {
-#define FS_SAMPLE_NAME(name, key) FS_SAMPLE_##name,
-  FS_SAMPLE_EACH(FS_SAMPLE_NAME)
+#define FS_SAMPLE_NAME(id, name) FS_SAMPLE_##id,
+  FS_NODE_KEYS(FS_SAMPLE_NAME, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE) FS_SAMPLE_SUMS,
+  FS_SAMPLE_LAST_SUM = FS_SAMPLE_SUMS - 1, /* so that the next one is FS_SAMPLE_SUMS */
+  FS_NODE_KEYS(FS_NODE_KEY_NONE, FS_SAMPLE_NAME, FS_NODE_KEY_NONE, FS_NODE_KEY_NONE) FS_SAMPLE_KEYS
 #undef FS_SAMPLE_NAME
-      FS_SAMPLE_KEYS
 };
 
 struct fs_sample {

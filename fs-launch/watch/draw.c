@@ -10,6 +10,7 @@
 #define FS_TOP_HEAD 6   /* lines above the rows, with the columns' names */
 #define FS_TOP_FIXED 17 /* columns of the node and its host */
 #define FS_TOP_LINE 512
+#define FS_TOP_FILES 34 /* columns before the name of a file */
 
 /* Each column's number of a node. */
 static const struct fs_delta *delta(const struct fs_watch *w, uint32_t i) {
@@ -38,6 +39,9 @@ static double shared(const struct fs_watch *w, uint32_t i) {
 }
 static double hit(const struct fs_watch *w, uint32_t i) {
   return fs_delta_hit(delta(w, i));
+}
+static double worst(const struct fs_watch *w, uint32_t i) {
+  return gauge(w, i, FS_VIEW_WAIT_WORST);
 }
 static double waited(const struct fs_watch *w, uint32_t i) {
   return fs_delta_waited(delta(w, i));
@@ -87,6 +91,7 @@ static const struct column {
     {"HIT%", 5, 'h', hit, fs_show_percent},
     {"WAIT%", 6, 'w', waited, fs_show_percent},
     {"P99", 6, 'p', p99, fs_show_ns},
+    {"WORST%", 7, 'x', worst, fs_show_percent},
     {"P50", 6, 0, p50, fs_show_ns},
     {"BUSY%", 6, 'b', busy, fs_show_percent},
     {"CACHED", 7, 'c', used, show_giga},
@@ -148,26 +153,39 @@ static void draw_rates(const struct fs_watch *w) {
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_CACHE), e),
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_REMOTE), f),
        fs_show_percent(fs_delta_share(&d, FS_LATENCY_SHARED), g), fs_show_percent(fs_delta_waited(&d), h));
-  line(2, FS_SCREEN_PLAIN, "remote reads: P50 %s  P99 %s  outputs: %s/s  %s MB/s",
+  double most = -1;
+  for (uint32_t i = 0; i < w->view.nodes; i++) most = FS_MAX(most, w->node[i].ms > 0 ? worst(w, i) : -1);
+  line(2, FS_SCREEN_PLAIN, "remote reads: P50 %s  P99 %s  outputs: %s/s  %s MB/s  worst waited %s%%",
        fs_show_ns((double)fs_latency_percentile(&d.remote, 500), a),
        fs_show_ns((double)fs_latency_percentile(&d.remote, 990), b),
-       fs_show_count(fs_delta_rate(&d, FS_VIEW_OUTPUTS), c),
-       fs_show_mega(fs_delta_rate(&d, FS_VIEW_OUTPUT_WRITTEN), e));
+       fs_show_count(fs_delta_rate(&d, FS_VIEW_OUTPUTS), c), fs_show_mega(fs_delta_rate(&d, FS_VIEW_OUTPUT_WRITTEN), e),
+       fs_show_percent(most, f));
 }
 
-/* Shows a bar while the job stages, else its command. */
-static void draw_progress(const struct fs_view *l) {
-  char done[32], total[32], bar[21], command[FS_TOP_LINE];
-  if (l->state >= FS_VIEW_RUNNING || l->total == 0) {
-    line(3, FS_SCREEN_PLAIN, "%s", fs_show_text(l->command, FS_TOP_LINE / 4, command, sizeof(command)));
-    return;
-  }
-  double part = FS_MIN((double)l->done / (double)l->total, 1);
+static void draw_bar(const char *what, uint64_t done, uint64_t total) {
+  char a[32], b[32], bar[21];
+  double part = FS_MIN((double)done / (double)total, 1);
   memset(bar, '.', sizeof(bar) - 1);
   memset(bar, '#', (size_t)(part * (double)(sizeof(bar) - 1)));
   bar[sizeof(bar) - 1] = '\0';
-  line(3, FS_SCREEN_PLAIN, "staging [%s] %.0f%%: %s of %s", bar, 100 * part,
-       fs_format_size(l->done, done, sizeof(done)), fs_format_size(l->total, total, sizeof(total)));
+  line(3, FS_SCREEN_PLAIN, "%s [%s] %.0f%%: %s of %s", what, bar, 100 * part, fs_format_size(done, a, sizeof(a)),
+       fs_format_size(total, b, sizeof(b)));
+}
+
+/* Shows a bar while the job stages, or fills its caches, else its command. */
+static void draw_progress(const struct fs_view *l) {
+  char command[FS_TOP_LINE];
+  uint64_t done = 0, total = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    done += l->node[i].value[FS_VIEW_FILL_DONE];
+    total += l->node[i].value[FS_VIEW_FILL_TOTAL];
+  }
+  if (l->state < FS_VIEW_RUNNING && l->total > 0)
+    draw_bar("staging", l->done, l->total);
+  else if (done < total)
+    draw_bar("filling the caches", done, total);
+  else
+    line(3, FS_SCREEN_PLAIN, "%s", fs_show_text(l->command, FS_TOP_LINE / 4, command, sizeof(command)));
 }
 
 static void draw_warning(const struct fs_view *l) {
@@ -203,6 +221,28 @@ static void draw_row(const struct fs_top *t, int row, bool titles, uint32_t i) {
   }
 }
 
+static void draw_file(int row, int width, const struct fs_view_file *f) {
+  char text[FS_TOP_LINE], path[FS_TOP_LINE], waited[FS_SHOW], longest[FS_SHOW];
+  size_t room = (size_t)FS_MAX(width - FS_TOP_FILES, 12);
+  size_t len = strlen(f->path);
+  bool cut = len > room; /* the end of a path tells more than its beginning */
+  const char *shown = cut ? f->path + (len - room + 2) : f->path;
+  snprintf(text, sizeof(text), "%7llu %8s %8s %-8s %s%s", (unsigned long long)FS_MIN(f->reads, 9999999ull),
+           fs_show_ns((double)f->us * 1e3, waited), fs_show_ns((double)f->longest_us * 1e3, longest),
+           fs_latency_place_name(f->place), cut ? ".." : "", fs_show_text(shown, FS_TOP_LINE / 4, path, sizeof(path)));
+  fs_screen_text(row, 0, width, FS_SCREEN_PLAIN, text);
+}
+
+/* Shows the busiest files below the nodes, if there is room for some. */
+static void draw_files(const struct fs_view *l, int row, int rows, int width) {
+  if (l->files == 0 || row + 3 >= rows) return;
+  char text[FS_TOP_LINE];
+  snprintf(text, sizeof(text), "%7s %8s %8s %-8s %s", "READS", "WAITED", "LONGEST", "PLACE", "BUSIEST FILES");
+  fs_screen_text(row + 1, 0, width, FS_SCREEN_REVERSE, text);
+  for (unsigned i = 0; i < l->files && row + 2 + (int)i < rows - 1; i++)
+    draw_file(row + 2 + (int)i, width, &l->busy[i]);
+}
+
 void fs_top_draw(struct fs_top *t) {
   const struct fs_view *l = &t->watch->view;
   int rows, width;
@@ -220,7 +260,8 @@ void fs_top_draw(struct fs_top *t) {
   draw_row(t, FS_TOP_HEAD - 1, true, 0);
   for (uint32_t i = 0; i < (uint32_t)t->page && t->row + i < l->nodes; i++)
     draw_row(t, FS_TOP_HEAD + (int)i, false, t->order[t->row + i]);
-  line(rows - 1, FS_SCREEN_REVERSE, "by %c%s  q quit  arrows PgUp PgDn  sort n f m h w p b c u o  r reverse", t->sort,
+  draw_files(l, FS_TOP_HEAD + (int)FS_MIN(l->nodes, (uint32_t)t->page), rows, width);
+  line(rows - 1, FS_SCREEN_REVERSE, "by %c%s  q quit  arrows PgUp PgDn  sort n f m h w p x b c u o  r reverse", t->sort,
        t->reverse ? ", reversed" : "");
   fs_screen_show();
 }

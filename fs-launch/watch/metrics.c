@@ -55,12 +55,20 @@ static const struct metric metrics[] = {
     {"fanstore_wait_seconds_total", "Time that programs waited in reads, summed over processes.", FS_VIEW_WAIT_MS, 0,
      0.001, false},
     {"fanstore_daemon_cpu_seconds_total", "Processor time of the daemon.", FS_VIEW_CPU_MS, 0, 0.001, false},
+    COUNTER("decodes", DECODES, "Compressed blocks that programs decoded, by samples."),
+    {"fanstore_decode_seconds_total", "Time that programs decoded blocks, by samples.", FS_VIEW_DECODE_MS, 0, 0.001,
+     false},
+    COUNTER("decode_saved_bytes", DECODE_SAVED, "Bytes that compression saved in reads, by samples."),
     GAUGE("cache_used_bytes", CACHE_USED, "Bytes in the cache in memory."),
     GAUGE("cache_size_bytes", CACHE_SIZE, "Room of the cache in memory."),
     GAUGE("queue", QUEUE, "Requests to other nodes that are under way."),
     GAUGE("processes", PROCESSES, "Processes that are connected to the daemon."),
     {"fanstore_host_busy_ratio", "Part of the host's processors that is busy, 0 to 1.", FS_VIEW_HOST_BUSY, 0, 0.01,
      true},
+    {"fanstore_wait_worst_ratio", "Part of its time that one process waited in reads at most, 0 to 1.",
+     FS_VIEW_WAIT_WORST, 0, 0.01, true},
+    GAUGE("fill_bytes", FILL_TOTAL, "Bytes that --prefetch idle is to fetch."),
+    GAUGE("fill_done_bytes", FILL_DONE, "Those of them that are in the cache."),
 };
 
 /* Writes a label's value, which may have any bytes: as valid UTF-8 on one line, with \, " escaped. */

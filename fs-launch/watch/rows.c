@@ -80,6 +80,9 @@ static void json_delta(const struct fs_delta *d, FILE *out) {
   }
   json_number("waited_percent", fs_delta_waited(d), out);
   json_number("hit_percent", fs_delta_hit(d), out);
+  json_number("decodes_per_s", fs_delta_rate(d, FS_VIEW_DECODES), out);
+  json_number("decode_s_per_s", fs_delta_rate(d, FS_VIEW_DECODE_MS) / 1e3, out);
+  json_number("decode_saved_bytes_per_s", fs_delta_rate(d, FS_VIEW_DECODE_SAVED), out);
   json_number("outputs_per_s", fs_delta_rate(d, FS_VIEW_OUTPUTS), out);
   json_number("output_bytes_per_s", fs_delta_rate(d, FS_VIEW_OUTPUT_WRITTEN), out);
   uint64_t p50 = fs_latency_percentile(&d->remote, 500), p99 = fs_latency_percentile(&d->remote, 990);
@@ -88,8 +91,9 @@ static void json_delta(const struct fs_delta *d, FILE *out) {
 }
 
 static void json_node(const struct fs_watch *w, uint32_t i, FILE *out) {
-  static const enum fs_view_key gauges[] = {FS_VIEW_CACHE_USED, FS_VIEW_CACHE_SIZE, FS_VIEW_QUEUE, FS_VIEW_PROCESSES,
-                                            FS_VIEW_HOST_BUSY};
+  static const enum fs_view_key gauges[] = {FS_VIEW_CACHE_USED, FS_VIEW_CACHE_SIZE, FS_VIEW_QUEUE,
+                                            FS_VIEW_PROCESSES,  FS_VIEW_HOST_BUSY,  FS_VIEW_WAIT_WORST,
+                                            FS_VIEW_FILL_TOTAL, FS_VIEW_FILL_DONE};
   const struct fs_view_node *n = &w->view.node[i];
   fprintf(out, "{\"node\": %u, \"host\": ", i);
   fs_json_string(out, n->host);

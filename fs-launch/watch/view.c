@@ -16,7 +16,7 @@
 
 const char *const fs_view_key_name[FS_VIEW_NKEYS] = {
 #define FS_VIEW_TEXT(id, name) #name,
-    FS_VIEW_KEYS(FS_VIEW_TEXT)
+    FS_NODE_KEYS(FS_VIEW_TEXT, FS_VIEW_TEXT, FS_VIEW_TEXT, FS_VIEW_TEXT)
 #undef FS_VIEW_TEXT
 };
 _Static_assert(FS_VIEW_NKEYS <= 64, "a bit for each key");
@@ -140,6 +140,31 @@ static fs_err latency_line(struct fs_view *l, char *rest) {
   return 0;
 }
 
+static fs_err file_pair(struct fs_view_file *f, const char *key, const char *value) {
+  if (strcmp(key, "node") == 0) f->node = number_of(value);
+  if (strcmp(key, "reads") == 0) f->reads = number_of(value);
+  if (strcmp(key, "bytes") == 0) f->bytes = number_of(value);
+  if (strcmp(key, "us") == 0) f->us = number_of(value);
+  if (strcmp(key, "longest_us") == 0) f->longest_us = number_of(value);
+  if (strcmp(key, "path") == 0 && !f->path && !(f->path = strdup(value))) return -ENOMEM;
+  return 0;
+}
+
+static fs_err file_line(struct fs_view *l, char *rest) {
+  char *name = next_word(&rest);
+  int place = name ? fs_latency_place(name) : -1;
+  fs_err err = 0;
+  if (place < 0 || l->files == FS_VIEW_FILES) return 0;
+  struct fs_view_file *f = &l->busy[l->files++]; /* fs_view_free frees what it has */
+  *f = (struct fs_view_file){.place = (unsigned)place};
+  for (char *word; err == 0 && (word = next_word(&rest)) != NULL;) {
+    char *value = value_of(word);
+    err = value ? file_pair(f, word, value) : 0;
+  }
+  if (err == 0 && !f->path) l->files--;
+  return err;
+}
+
 static fs_err warning_line(struct fs_view *l, const char *rest) {
   if (l->warnings == FS_VIEW_WARNINGS) return 0;
   char *text = strdup(rest);
@@ -156,6 +181,7 @@ static fs_err parse_line(struct fs_view *l, char *line) {
   if (strcmp(kind, "progress") == 0) return progress_line(l, line);
   if (strcmp(kind, "node") == 0) return node_line(l, line);
   if (strcmp(kind, "latency") == 0) return latency_line(l, line);
+  if (strcmp(kind, "busy") == 0) return file_line(l, line);
   if (strcmp(kind, "warning") == 0) return warning_line(l, line);
   return 0;
 }
@@ -191,6 +217,7 @@ fs_err fs_view_read(const char *run, struct fs_view *l) {
 void fs_view_free(struct fs_view *l) {
   for (uint32_t i = 0; i < l->nodes && l->node; i++)
     for (unsigned k = 0; k < FS_LATENCY_KINDS; k++) free(l->node[i].latency[k]);
+  for (unsigned i = 0; i < l->files; i++) free(l->busy[i].path);
   for (unsigned i = 0; i < l->warnings; i++) free(l->warning[i]);
   free(l->node);
   free(l->command);

@@ -8,6 +8,7 @@
 #ifndef FS_LAUNCH_WATCH_VIEW_H
 #define FS_LAUNCH_WATCH_VIEW_H
 
+#include "../keys.h"
 #include "ipc/latency.h"
 #include "util/base.h"
 
@@ -15,57 +16,10 @@
 #define FS_VIEW_BYTES (64u << 20) /* a longer file is refused */
 #define FS_VIEW_WARNINGS 32u
 
-/* The keys of a node's line that watchers use; others are ignored. */
-#define FS_VIEW_KEYS(X)                                                                                                \
-  X(OPENS, opens)                                                                                                      \
-  X(STATS, stats)                                                                                                      \
-  X(FILES_LOCAL, files_local)                                                                                          \
-  X(FILES_CACHE, files_cache)                                                                                          \
-  X(FILES_REMOTE, files_remote)                                                                                        \
-  X(FILES_SHARED, files_shared)                                                                                        \
-  X(BYTES_LOCAL, bytes_local)                                                                                          \
-  X(BYTES_CACHE, bytes_cache)                                                                                          \
-  X(BYTES_REMOTE, bytes_remote)                                                                                        \
-  X(BYTES_SHARED, bytes_shared)                                                                                        \
-  X(BLOCKS_LOCAL, blocks_local)                                                                                        \
-  X(BLOCKS_CACHE, blocks_cache)                                                                                        \
-  X(BLOCKS_REMOTE, blocks_remote)                                                                                      \
-  X(BLOCKS_SHARED, blocks_shared)                                                                                      \
-  X(FALLBACKS, fallbacks)                                                                                              \
-  X(ERRORS, errors)                                                                                                    \
-  X(MATERIALIZED, materialized)                                                                                        \
-  X(BYTES_DIRECT, bytes_direct)                                                                                        \
-  X(OUTPUT_OPENS, output_opens)                                                                                        \
-  X(OUTPUT_BYTES, output_bytes)                                                                                        \
-  X(SERVED, served)                                                                                                    \
-  X(SERVED_BYTES, served_bytes)                                                                                        \
-  X(FETCHED, fetched)                                                                                                  \
-  X(FETCHED_BYTES, fetched_bytes)                                                                                      \
-  X(PREFETCHED, prefetched)                                                                                            \
-  X(DISK_BYTES, disk_bytes)                                                                                            \
-  X(DISK_KEPT_BYTES, disk_kept_bytes)                                                                                  \
-  X(CHECKSUM_ERRORS, checksum_errors)                                                                                  \
-  X(TIMEOUTS, timeouts)                                                                                                \
-  X(DROPPED, dropped)                                                                                                  \
-  X(REFUSED, refused)                                                                                                  \
-  X(EVICTIONS, evictions)                                                                                              \
-  X(STAGED_BYTES, staged_bytes)                                                                                        \
-  X(REUSED_BYTES, reused_bytes)                                                                                        \
-  X(CLIENTS, clients)                                                                                                  \
-  X(REPLICATED, replicated)                                                                                            \
-  X(REPLICATED_BYTES, replicated_bytes)                                                                                \
-  X(CACHE_USED, cache_used)                                                                                            \
-  X(CACHE_SIZE, cache_size)                                                                                            \
-  X(QUEUE, queue)                                                                                                      \
-  X(PROCESSES, processes)                                                                                              \
-  X(CPU_MS, cpu_ms)                                                                                                    \
-  X(HOST_BUSY, host_busy)                                                                                              \
-  X(OUTPUTS, outputs)                                                                                                  \
-  X(OUTPUT_WRITTEN, output_written)                                                                                    \
-  X(WAIT_MS, wait_ms)
+/* The keys of a node's line that watchers use (keys.h); others are ignored. */
 enum fs_view_key {
 #define FS_VIEW_ENUM(id, name) FS_VIEW_##id,
-  FS_VIEW_KEYS(FS_VIEW_ENUM)
+  FS_NODE_KEYS(FS_VIEW_ENUM, FS_VIEW_ENUM, FS_VIEW_ENUM, FS_VIEW_ENUM)
 #undef FS_VIEW_ENUM
       FS_VIEW_NKEYS
 };
@@ -81,6 +35,12 @@ struct fs_view_node {
   uint64_t value[FS_VIEW_NKEYS];
   struct fs_latency *latency[FS_LATENCY_KINDS]; /* NULL: none */
 };
+#define FS_VIEW_FILES 32u
+struct fs_view_file {
+  char *path;
+  unsigned place;
+  uint64_t node, reads, bytes, us, longest_us;
+};
 struct fs_view {
   char job[128], user[64];
   char *command; /* never NULL after fs_view_parse */
@@ -88,6 +48,8 @@ struct fs_view {
   enum fs_view_state state;
   uint32_t nodes; /* length of node */
   struct fs_view_node *node;
+  struct fs_view_file busy[FS_VIEW_FILES]; /* files that most reads of the last seconds waited for */
+  unsigned files;
   char *warning[FS_VIEW_WARNINGS];
   unsigned warnings;
 };

@@ -27,6 +27,13 @@ extern FS_INTERNAL FS_TLS struct fs_timing fs_timing;
 void fs_timing_sample(void);
 /* Counts the call that ends. */
 void fs_timing_count(enum fs_latency_op op, unsigned place);
+/* Counts a read of a dataset's file. If it has waited, the daemon is told of it. */
+struct fs_timed_read {
+  uint32_t dataset, entry; /* the daemon's number of the dataset */
+  unsigned place;
+  int64_t bytes; /* what the read returned */
+};
+void fs_timing_count_read(const struct fs_timed_read *r);
 /* The call waits since `now` (fs_now_ns). */
 void fs_timing_slow(uint64_t now);
 
@@ -43,6 +50,19 @@ static inline bool fs_timing_chosen(void) {
 /* place: enum fs_latency_place. */
 static inline void fs_timing_end(enum fs_latency_op op, unsigned place) {
   if (fs_timing_chosen()) fs_timing_count(op, place);
+}
+
+/* Decoding blocks is timed in the same way, one in FS_DECODE_SAMPLE on average. */
+#define FS_DECODE_SAMPLE 16u
+extern FS_INTERNAL FS_TLS uint32_t fs_decode_turn; /* decodes until the next one that is timed */
+
+/* Returns 0, or the time at which a decode begins that is timed. */
+uint64_t fs_decode_sample(void);
+/* Counts such a decode, to so many plain bytes of so many stored ones. */
+void fs_decode_count(uint64_t began, uint32_t plain, uint32_t stored);
+
+static inline uint64_t fs_decode_begin(void) {
+  return FS_UNLIKELY(--fs_decode_turn == 0) ? fs_decode_sample() : 0;
 }
 
 #endif

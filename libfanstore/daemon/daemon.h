@@ -106,12 +106,20 @@ struct fs_client {
   struct fs_channel *channel;
   uint64_t first_id; /* id of its first output file */
   _Atomic bool gone;
+  uint64_t waited_ns;     /* in reads, when the node's last sample was made */
+  uint32_t waits_tail;    /* the value that the channel's waits_tail should have */
   uint32_t prefetch_tail; /* the value that the channel's prefetch_tail should have */
   struct fs_waiter waiter[FS_CHANNEL_SLOTS];
   struct fs_client_call *call_slot[FS_CHANNEL_CALLS]; /* calls under way */
   /* other nodes' output files that it has open */
   struct fs_client_opens *holds;
   struct fs_client_written *written; /* what it writes of files with several writers */
+};
+/* How long each process has waited in reads: the distribution over those that used a dataset. */
+struct fs_process_waits {
+  struct fs_latency us; /* processes by the microseconds that they waited in all */
+  uint64_t worst_us;
+  uint32_t worst_pid;
 };
 struct fs_clients {
   _Atomic(struct fs_client *) slot[FS_MAX_CLIENTS]; /* set by the guard, cleared by the MPI thread */
@@ -123,6 +131,7 @@ struct fs_clients {
   uint64_t dead[FS_C_COUNT]; /* counters of removed clients, and their histograms: */
   uint64_t dead_latency[FS_LATENCY_KINDS][FS_LATENCY_BUCKETS];
   uint32_t dead_kinds; /* bit FS_LATENCY_KIND: that one is not empty */
+  struct fs_process_waits dead_waits;
 };
 
 /* ---- warm.c ---- */
@@ -345,6 +354,16 @@ void fs_clients_pins(void *ctx, void (*visit)(void *arg, uint32_t line), void *a
 void fs_clients_sum(struct fs_daemon *d, uint64_t counter[FS_C_COUNT]);
 /* Adds up a histogram (FS_LATENCY_KIND) in the same way. Returns false if it is empty. */
 bool fs_clients_latency(const struct fs_daemon *d, unsigned kind, struct fs_latency *h);
+/* ---- waits.c ---- */
+/* Adds up how long each process waited, those that are gone included. */
+void fs_clients_waits(const struct fs_daemon *d, struct fs_process_waits *w);
+/* The client has gone: counts its waiting. */
+void fs_clients_waits_dead(struct fs_daemon *d, const struct fs_client *c);
+/* Returns how much of the last `ns` the process that waited most of them was in reads, in percent. */
+uint64_t fs_clients_worst(struct fs_daemon *d, uint64_t ns);
+/* Returns the next read that waited, which the client has told. False: there is none. */
+bool fs_clients_waited(struct fs_client *c, uint64_t *file, uint64_t *us, uint64_t *bytes);
+
 /* Returns how many programs are clients now. */
 uint32_t fs_clients_now(const struct fs_daemon *d);
 void fs_clients_release_all(struct fs_daemon *d); /* Answers all, at the end of the daemon. */

@@ -154,7 +154,11 @@ static fs_err offline_start(struct fs_daemon *d) {
  *   looks at what has been saved.
  */
 static const struct fs_module table[] = {
-    {.name = "sample", .start = fs_sampler_new, .timers = fs_sampler_timers, .leave = fs_sampler_leave},
+    {.name = "sample",
+     .start = fs_sampler_new,
+     .timers = fs_sampler_timers,
+     .client_gone = fs_sampler_client_gone,
+     .leave = fs_sampler_leave},
     {.name = "staging", .leave = fs_staging_leave},
     {.name = "cache", .start = cache_start},
     {.name = "pool", .start = pool_start, .work = pool_work},

@@ -26,18 +26,28 @@
  *   latency rank=K op=OP place=P        after `sample` and `stats`, if it has changed: a histogram of
  *     counts=B:N,... [more=1]           calls since the start (ipc/latency.h); more=1: the next line
  *                                       has the rest of the buckets
+ *   waits rank=K worst_pid=P            each second and at the end, if it has changed: processes by
+ *     worst_us=US counts=B:N,...        the microseconds that each waited in reads, in buckets of
+ *                                       ipc/latency.h; and the one that waited longest
+ *   files rank=K kind=KIND              the same: files that reads waited for. slow: those of the
+ *     list=D:E:P:N:BYTES:US:LONGEST,... longest reads since the start; busy: those that most reads of
+ *                                       the last seconds waited for. D: dataset, E: entry of its
+ *                                       index, P: enum fs_place, N: reads, US and LONGEST:
+ *                                       microseconds of them all, and of the longest one
  *   stats rank=K ms=T key=value ...     counters; last before bye. Keys that are sums over this
  *                                       node's clients: opens stats
  *                                       files_{local,cache,remote,shared} bytes_{the same four}
  *                                       blocks_{the same four} fallbacks errors materialized
  *                                       bytes_direct (datasets), output_opens output_bytes (outputs
- *                                       of other nodes) wait_ms. The daemon's own keys (see
+ *                                       of other nodes) wait_ms decodes decode_ms
+ *                                       decode_saved. The daemon's own keys (see
  *                                       docs/internals/messages.md): served served_bytes fetched
  *                                       fetched_bytes prefetched disk_bytes disk_kept_bytes
  *                                       checksum_errors timeouts dropped
  *                                       refused evictions staged_bytes reused_bytes clients
  *                                       replicated replicated_bytes outputs output_written
- *                                       cache_used cache_size queue processes cpu_ms host_busy
+ *                                       cache_used cache_size queue processes fill_total fill_done
+ *                                       wait_worst cpu_ms host_busy
  *   fetched rank=K                      after stats: what came from other nodes: blocks, stored bytes,
  *     from=NODE:BLOCKS:BYTES:US,...     and the microseconds from each request to its answer, summed
  *                                       up. Long lists continue in a further line

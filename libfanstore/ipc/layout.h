@@ -25,7 +25,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 19u
+#define FS_IPC_VERSION 20u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -71,6 +71,9 @@ enum fs_counter {
   FS_C_OUT_OPENS,                                /* opens of outputs of other nodes, or of several writers */
   FS_C_OUT_BYTES,                                /* given to the caller of what other nodes have of outputs */
   FS_C_WAIT_NS,                                  /* in reads; those that do not wait are sampled (client/timing.h) */
+  FS_C_DECODES,                                  /* blocks that were decoded, by samples (client/timing.h), */
+  FS_C_DECODE_NS,                                /* how long that took, */
+  FS_C_DECODE_SAVED,                             /* and how many bytes less than the plain ones were read for them */
   FS_C_COUNT
 };
 enum fs_node_counter {
@@ -184,6 +187,20 @@ struct fs_call_slot {
   alignas(64) char body[FS_NAMES_BODY];
 };
 
+/* A read of a dataset's file that waited. If there is no room for it, it is left out: the daemon looks ten times a
+   second, and a place in two is kept for reads of FS_WAIT_LONG_US and more. */
+#define FS_WAIT_RING 256u
+#define FS_WAIT_LONG_US 1000u
+#define FS_WAIT_FILE(dataset, place, entry)                                                                            \
+  (((uint64_t)(dataset) + 1) << 40 | (uint64_t)(place) << 32 | (uint32_t)(entry))
+#define FS_WAIT_DATASET(file) ((uint32_t)((file) >> 40) - 1)
+#define FS_WAIT_PLACE(file) ((uint32_t)((file) >> 32) & 0xffu)
+#define FS_WAIT_ENTRY(file) ((uint32_t)(file))
+struct fs_wait_rec {
+  _Atomic uint64_t file; /* FS_WAIT_FILE; 0: empty */
+  _Atomic uint64_t read; /* microseconds << 32 | bytes, each 32 bits at most */
+};
+
 struct fs_channel {
   uint64_t magic;
   uint32_t version;
@@ -207,6 +224,12 @@ struct fs_channel {
      are not free any more. */
   alignas(64) _Atomic uint32_t latency_kinds; /* bit FS_LATENCY_KIND */
   _Atomic uint64_t latency[FS_LATENCY_KINDS][FS_LATENCY_BUCKETS];
+  /* Reads that waited. A thread of the client takes place `waits_head` by compare and swap while head - tail <
+     FS_WAIT_RING, stores what was read, and then the file (release). The daemon takes what it finds at its own tail,
+     stores 0 there, and publishes the tail. */
+  alignas(64) _Atomic uint32_t waits_head;
+  alignas(64) _Atomic uint32_t waits_tail;
+  alignas(64) struct fs_wait_rec wait[FS_WAIT_RING];
 };
 static_assert(FS_LATENCY_KINDS <= 32, "latency_kinds has a bit for each");
 static_assert(FS_WRITTEN_FILES <= 64, "written_claimed has a bit for each");

@@ -27,6 +27,32 @@ grep -qE 'files/s.*remote [1-9]' "$work/err" || fail "--stats saw no remote read
 [ -z "$(find "$TMPDIR" -name 'live*' -path '*fanstore*')" ] || fail "a live file is left"
 echo "ok - --stats says a line each second, and nothing is left"
 
+# A file that programs wait for again and again is named while they do so: the cache has no room for all of them.
+mkdir "$work/large"
+for i in $(seq 0 39); do head -c 400000 /dev/urandom >"$work/large/f$i"; done
+pack "$work/large" "$work/ds2" --mount "$mnt" --partitions 4
+cat >"$work/again.sh" <<'E2'
+for _ in $(seq 100); do
+  cat "$1"/f* >/dev/null
+  if grep "^busy remote node=[01] .* path=$1/f" "$FANSTORE_RUN/live" >"$2/busy"; then exit 0; fi
+done
+exit 1
+E2
+launch --dataset "$work/ds2" --emulate 2 --cache 1M --discard -- bash "$work/again.sh" "$mnt" "$work" 2>"$work/err" ||
+  fail "no busy file: $(cat "$work/err")"
+sed 's/.* reads=\([0-9]*\) .* us=\([0-9]*\) longest_us=\([0-9]*\) .*/\1 \2 \3/' "$work/busy" | while read -r reads us longest; do
+  ((reads >= 2 && longest >= 3000 && us >= longest)) || fail "$reads reads, $us us, $longest us"
+done
+echo "ok - files that programs wait for are named"
+
+# --prefetch idle: lines say how far it is, and the counters that it is whole.
+FANSTORE_TEST_PROGRESS_MS=100 launch --dataset "$work/ds" --emulate 2 --discard --prefetch idle --report "$work/report.json" -- \
+  sh -c "cat $mnt/f1 >$work/out; for _ in \$(seq 100); do grep -q '^node 0 .*fill_total=\([1-9][0-9]*\) fill_done=\1 ' \$FANSTORE_RUN/live && break; sleep 0.1; done; sleep 0.5" \
+  2>"$work/err" || fail "the job that fills its cache: $(cat "$work/err")"
+grep -qE '^fs-launch: filling the caches: .* of .* on 2 nodes$' "$work/err" || fail "not told: $(cat "$work/err")"
+grep -qE '^fs-launch: the caches are filled: .* on 2 nodes$' "$work/err" || fail "the end is not told: $(cat "$work/err")"
+echo "ok - filling the caches is told of"
+
 # An idle job says nothing: the daemons' samples would fill mpirun's pipe.
 unset FANSTORE_TEST_DELAY_US
 cat >"$work/idle.sh" <<'E2'

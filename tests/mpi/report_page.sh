@@ -47,6 +47,16 @@ for l in r["latency"]:
     assert sum(n for _, n in l["buckets"]) == l["n"] > 0 and l["p50_us"] <= l["p90_us"] <= l["p99_us"] <= l["max_us"], l
 assert [round(1000 * w["wait_s"]) for w in r["waiting"]] == [n["wait_ms"] for n in r["nodes"]]
 assert all(s["mean_us"] > 0 for s in r["served"])
+slow = r["slow_files"]
+assert slow == sorted(slow, key=lambda f: -f["longest_ms"]) and {f["rank"] for f in slow if f["place"] == "remote"} == {0, 1, 2}
+for f in slow:
+    assert f["path"].startswith(r["datasets"][0]["mount"] + "/d"), f
+    assert 0 < f["longest_ms"] <= f["total_ms"] and f["bytes"] > 0 and f["reads"] > 0, f
+all_, each = r["processes"], r["waiting"]
+assert all_["processes"] == sum(w["processes"] for w in each) >= 9, (all_, each)
+assert all_["worst_s"] == max(w["worst_s"] for w in each) == each[all_["worst_rank"]]["worst_s"] > 0
+assert all(w["median_s"] <= w["worst_s"] <= w["wait_s"] + 0.002 for w in each), each
+assert r["compression"] == {"decodes": 0, "saved_bytes": 0, "decode_s": 0}, r["compression"]  # random bytes
 END
 echo "ok - the JSON adds up, and a plain job has no warnings"
 

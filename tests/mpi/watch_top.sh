@@ -21,7 +21,7 @@ top_then() { # WORD: runs top in the terminal, then prints WORD, its status, and
   tm send-keys "clear; b=\$(stty -g); $bin/fs-launch top; s=\$?; [ \$(stty -g) = \"\$b\" ] && echo $1=\$s" Enter
 }
 
-begin_job job-top-1 nodes=40 warning='node 3 is slow' command='python3 train.py'
+begin_job job-top-1 nodes=40 busy='/data/a very long directory of names/train/n01440764/photo.jpg' warning='node 3 is slow' command='python3 train.py'
 tm new-session -d -x 80 -y 24 'bash --norc'
 await '\$|#'
 tm send-keys "clear; $bin/fs-launch stats --count 1" Enter
@@ -30,6 +30,7 @@ await '^[0-9:]{8} +[0-9.k]+ +[0-9]+ +50 +30 +15 +5 +(9|10)  +37us  1.2ms$'
 top_then by_q
 await '^job-top-1 +running [0-9:]+ +40 nodes'
 await '^(8[0-9]{4}) files/s +[34][0-9]{3} MB/s: 50% local 30% cache 15% remote 5% shared +waited (9|10)%$'
+await '^remote reads: P50 37us +P99 1.2ms +outputs: (79|8[01])/s +[0-9]+ MB/s +worst waited 109%$'
 await '^warning: node 3 is slow'
 await '^NODE HOST +FILES/S +MB/S +LOCAL CACHE REMOTE SHARED HIT% WAIT% +P99$'
 await '^ +1 node1 +(19|20)[0-9] +(9[89]|10[01]) +[345][0-9.]+ .* 60 +(9|10) 1\.2ms$'
@@ -45,12 +46,14 @@ tm send-keys n r PageDown
 await '^ +33 node33 '
 tm send-keys End
 await '^ +39 node39 '
-tm send-keys Right Right Right Right
-await '^NODE HOST +REMOTE SHARED .* QUEUE'
+tm send-keys Right Right Right Right Right
+await '^NODE HOST +SHARED HIT% .* QUEUE'
 tm send-keys Home
 await '^ +0 node0 '
 tm resize-window -x 200 -y 50
-await '^NODE HOST .* BUSY% +CACHED +OF +QUEUE +OUTPUTS$'
+await '^NODE HOST .* P99 +WORST%.* BUSY% +CACHED +OF +QUEUE +OUTPUTS$'
+await '^ +READS +WAITED +LONGEST +PLACE +BUSIEST FILES *$'
+await '^ +70 +350ms +12ms +remote +/data/a very long directory of names/train/n01440764/photo.jpg$'
 await '^ +39 node39 .* 99 +512M +1\.0G +42 '
 tm resize-window -x 20 -y 5
 await '^job-top-1'

@@ -4,7 +4,7 @@
 It holds the directory's lock and replaces RUN/live each `every` seconds. Counters grow in proportion to the time, so
 each rate is known: node K opens 100 * (K + 1) files a second. It removes RUN and ends when SIGTERM comes.
 
-nodes=N every=S state=STATE host=NAME command=TEXT warning=TEXT
+nodes=N every=S state=STATE host=NAME command=TEXT warning=TEXT busy=PATH
 """
 import ctypes
 import fcntl
@@ -34,7 +34,8 @@ def sample(node, s):
         "errors": 0, "fallbacks": 0, "timeouts": 0, "checksum_errors": 0,
         "served": f / 4, "served_bytes": 15 * mb, "cache_used": 512 << 20, "cache_size": 1 << 30, "queue": 3 + node,
         "processes": 4, "cpu_ms": 100 * s, "host_busy": 60 + node, "outputs": 2 * s, "output_written": 4 * mb,
-        "wait_ms": 4 * 1000 * s * 0.10, "of_a_newer_version": 7,
+        "wait_ms": 4 * 1000 * s * 0.10, "wait_worst": 70 + node, "decodes": f / 4, "decode_ms": 50 * s, "decode_saved": 20 * mb,
+        "of_a_newer_version": 7,
     }
 
 
@@ -52,6 +53,9 @@ def live(start, now):
         # bucket 72: 32.8 us to 36.9 us; bucket 112: 1.05 ms to 1.18 ms
         lines.append(b"latency %d read remote n=1 p50=1 p90=1 p99=1 max=1 counts=72:%d,112:%d" % (k, 980 * s, 20 * s))
         lines.append(b"latency %d open local n=1 p50=1 p90=1 p99=1 max=1 counts=0:%d" % (k, 10 * s))
+    if "busy" in options:
+        lines.append(b"busy remote node=1 reads=70 bytes=9 us=350000 longest_us=12000 path=" + escape(options["busy"]))
+        lines.append(b"busy nowhere node=1 reads=70 path=x")
     if "warning" in options:
         lines.append(b"warning " + escape(options["warning"]))
     return b"\n".join(lines) + b"\n"

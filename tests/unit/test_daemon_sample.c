@@ -146,6 +146,79 @@ static void test_full_pipe(void **state) {
   assert_non_null(strstr(second_later(), " stats=9 "));
 }
 
+/* A client tells of a read that waited. */
+static void waited(uint64_t file, uint64_t us) {
+  struct fs_channel *c = client->channel;
+  uint32_t head = atomic_fetch_add(&c->waits_head, 1);
+  atomic_store(&c->wait[head % FS_WAIT_RING].read, us << 32 | 100);
+  atomic_store(&c->wait[head % FS_WAIT_RING].file, file);
+}
+
+static const char *line_of(const char *text, const char *what) {
+  const char *found = strstr(text, what);
+  return found ? found : "(none)";
+}
+
+/* The longest reads stay, however many come later; the busiest files are those of the last seconds. Files that are not
+   there are left out. */
+static void test_files(void **state) {
+  (void)state;
+  uint64_t file = FS_WAIT_FILE(0, FS_PLACE_IS_REMOTE, 1), other = FS_WAIT_FILE(0, FS_PLACE_IS_SHARED, 2);
+  d->data[0].stage.index.nentries = 3;
+  waited(file, 5000);
+  waited(FS_WAIT_FILE(1, 0, 0), 9);
+  waited(FS_WAIT_FILE(0, FS_PLACE_COUNT, 0), 9);
+  waited(FS_WAIT_FILE(0, 0, UINT32_MAX), 9);
+  waited(UINT64_MAX, 9);
+  const char *text = second_later();
+  assert_non_null(strstr(text, "@fs files rank=0 kind=slow list=0:1:2:1:100:5000:5000\n"));
+  assert_null(strstr(text, "kind=busy"));
+  assert_null(strstr(second_later(), "@fs files"));
+  for (unsigned i = 0; i < 50; i++) waited(other, 10 + i % 2);
+  waited(file, 20);
+  (void)second_later();
+  (void)second_later();
+  text = second_later();
+  assert_non_null(strstr(line_of(text, "kind=busy"), "list=0:2:3:50:5000:525:11,0:1:2:2:200:5020:5000\n"));
+  assert_int_equal(atomic_load(&client->channel->waits_tail), 56);
+  for (unsigned i = 0; i < 4; i++) assert_null(strstr(second_later(), "kind=busy"));
+  assert_non_null(strstr(second_later(), "kind=busy list=\n")); /* nothing waited in this window */
+  begin_to_hear();
+  fs_sampler_leave(d, 0);
+  assert_null(strstr(end_to_hear(), "@fs files"));
+}
+
+/* How long each process waited: those that have ended count, and those that used no dataset do not. */
+static void test_waits(void **state) {
+  fs_err err;
+  int fd;
+  (void)state;
+  struct fs_client *other = fs_clients_add(d, 2, &fd, &err), *idle;
+  assert_non_null(other);
+  close(fd);
+  idle = fs_clients_add(d, 3, &fd, &err);
+  assert_non_null(idle);
+  close(fd);
+  assert_null(strstr(second_later(), "@fs waits"));
+  atomic_fetch_add(&client->channel->counter[FS_C_WAIT_NS], 300000);
+  atomic_fetch_add(&client->channel->counter[FS_C_OPENS], 1);
+  atomic_fetch_add(&other->channel->counter[FS_C_WAIT_NS], 700000000);
+  assert_non_null(strstr(second_later(), "@fs waits rank=0 worst_pid=2 worst_us=700000 counts="));
+  assert_non_null(strstr(said, " wait_worst=70 "));
+  struct fs_latency h = {0};
+  char counts[256] = "";
+  assert_int_equal(sscanf(strstr(said, "@fs waits"), "%*s %*s %*s %*s %*s counts=%255s", counts), 1);
+  assert_int_equal(fs_latency_parse(counts, &h), 0);
+  assert_int_equal(fs_latency_total(&h), 2);
+  assert_int_equal(h.count[fs_latency_bucket(300)], 1);
+  fs_clients_forget(d, other);
+  fs_clients_bury(d);
+  assert_null(strstr(second_later(), "@fs waits"));
+  assert_non_null(strstr(said, " wait_worst=0 "));
+  atomic_fetch_add(&idle->channel->counter[FS_C_OPENS], 1);
+  assert_non_null(strstr(second_later(), "@fs waits rank=0 worst_pid=2 worst_us=700000 counts=0:1,"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_only_changes, start, end),
@@ -153,6 +226,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_histograms, start, end),
       cmocka_unit_test_setup_teardown(test_long_histogram, start, end),
       cmocka_unit_test_setup_teardown(test_full_pipe, start, end),
+      cmocka_unit_test_setup_teardown(test_files, start, end),
+      cmocka_unit_test_setup_teardown(test_waits, start, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,9 @@ static void test_parse(void **state) {
                                   "node 1 host=h%3D ms=17 opens=5 wait_ms=18446744073709551615 newer=1\n"
                                   "latency 1 read remote n=3 p50=1 counts=0:1,239:2\n"
                                   "latency 1 unlink remote n=3 counts=0:1\n"
-                                  "of-a-newer-version 1\nwarning a%20b\n",
+                                  "of-a-newer-version 1\nwarning a%20b\n"
+                                  "busy remote node=1 reads=3 us=9 longest_us=8 path=/a%20b new=1\n"
+                                  "busy nowhere reads=1 path=/c\nbusy local reads=1\n",
                          &l),
                    0);
   assert_string_equal(l.job, "j x");
@@ -46,6 +48,11 @@ static void test_parse(void **state) {
   assert_int_equal(h->count[239], 2);
   assert_int_equal(l.warnings, 1);
   assert_string_equal(l.warning[0], "a b");
+  assert_int_equal(l.files, 1);
+  assert_string_equal(l.busy[0].path, "/a b");
+  assert_int_equal(l.busy[0].place, FS_LATENCY_REMOTE);
+  assert_int_equal(l.busy[0].reads, 3);
+  assert_int_equal(l.busy[0].longest_us, 8);
   fs_view_free(&l);
 }
 

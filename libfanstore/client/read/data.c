@@ -325,6 +325,7 @@ fs_ssize fs_dataset_read(uint32_t mount, uint32_t entry, void *buf, size_t n, ui
   n = FS_MIN(n, (size_t)FS_MIN(e->size - off, FS_READ_MAX));
   fs_timing_begin();
   fs_ssize got = fs_read_any(&r, buf, n, off, place);
-  fs_timing_end(FS_LATENCY_READ, *place);
+  if (fs_timing_chosen())
+    fs_timing_count_read(&(struct fs_timed_read){r.ds->number, entry, *place, r.ds->node ? got : 0});
   return got;
 }

@@ -212,7 +212,9 @@ static fs_err fs_decode_to(struct fs_dataset *ds, const void *stored, const stru
   struct fs_dcache *c = fs_codec_partial(&ds->ix.codecs, b->codec) ? NULL : fs_dcache(ds);
   fs_err err = fs_work_take(ds, b->codec, c ? &c->works : NULL, &hold);
   if (err < 0) return err;
+  uint64_t began = fs_decode_begin();
   err = fs_block_decode_prefix(&ds->ix.codecs, b->codec, stored, b->stored_len, dst, b->plain_len, len, hold.mem);
+  if (FS_UNLIKELY(began != 0)) fs_decode_count(began, len, b->stored_len);
   fs_work_give(&hold);
   return err;
 }

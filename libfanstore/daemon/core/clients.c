@@ -148,6 +148,7 @@ static void fs_clients_remove(struct fs_daemon *d, struct fs_client *c) {
   fs_modules_client_gone(d, c);
   for (uint32_t i = 0; i < FS_C_COUNT; i++) d->clients.dead[i] += atomic_load(&c->channel->counter[i]);
   fs_clients_latency_dead(d, c->channel);
+  fs_clients_waits_dead(d, c);
   munmap(c->channel, sizeof(*c->channel));
   atomic_store(&d->clients.slot[c->number], NULL);
   free(c);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "daemon/sample/files.h"
 #include "util/sys.h"
 #include "util/util.h"
 
@@ -19,7 +20,8 @@
 #define FS_SAMPLE_IDLE                                                                                                 \
   30u /* intervals after which a line is sent even if nothing has changed: host_busy would be old */
 #define FS_SAMPLE_ROOM 64u
-#define FS_SAMPLE_COUNTS 3072u /* bytes of a line's histogram */
+#define FS_SAMPLE_COUNTS 3072u         /* bytes of a line's histogram */
+#define FS_SAMPLE_LOOK_NS 100000000ull /* between two looks at what clients tell of single reads */
 
 struct fs_values {
   struct {
@@ -34,7 +36,11 @@ struct fs_sampler {
   uint64_t every, next, said;    /* said: when the last line was sent */
   uint64_t epoch;                /* CLOCK_REALTIME less CLOCK_MONOTONIC at the start: a sample's time never goes back */
   uint64_t sent[FS_SAMPLE_ROOM]; /* the values of the last line */
-  uint64_t told[FS_LATENCY_KINDS];    /* the calls of the last histograms */
+  uint64_t told[FS_LATENCY_KINDS]; /* the calls of the last histograms */
+  uint64_t look;                   /* when the clients' reads are looked at next */
+  uint64_t collected, worst;       /* when the values were collected last; of that time, what one process waited most */
+  uint64_t told_processes, told_us; /* of the last line `waits` */
+  struct fs_files files;
   uint64_t host_all, host_idle, busy; /* the processors' times at the last look; in percent since the one before */
 };
 
@@ -62,6 +68,9 @@ static void put_clients(struct fs_values *v, const uint64_t counter[FS_C_COUNT])
   for (size_t g = 0; g < FS_ARRAY_LEN(first); g++)
     for (unsigned p = 0; p < FS_PLACE_COUNT; p++) put(v, places[g][p], counter[first[g] + p]);
   put(v, "wait_ms", counter[FS_C_WAIT_NS] / 1000000);
+  put(v, "decodes", counter[FS_C_DECODES]);
+  put(v, "decode_ms", counter[FS_C_DECODE_NS] / 1000000);
+  put(v, "decode_saved", counter[FS_C_DECODE_SAVED]);
 }
 
 /* Puts the daemon's own counters. */
@@ -111,11 +120,22 @@ static void look_at_host(struct fs_sampler *s) {
   s->host_idle = idle;
 }
 
+/* Puts how much of the cache --prefetch idle has filled. */
+static void put_fill(struct fs_values *v, const struct fs_daemon *d, uint64_t used) {
+  uint64_t total = d->cfg->fill ? atomic_load_explicit(&d->warm.expected, memory_order_relaxed) : 0;
+  uint64_t done = used + d->count.disk_kept_bytes;
+  if (!d->disk) total = FS_MIN(total, d->cfg->cache_bytes);
+  if (d->fill.done) total = FS_MIN(total, done);
+  put(v, "fill_total", total);
+  put(v, "fill_done", FS_MIN(done, total));
+}
+
 static void put_gauges(struct fs_values *v, const struct fs_daemon *d, uint64_t used) {
   put(v, "cache_used", used);
   put(v, "cache_size", d->cache ? d->cfg->cache_bytes : 0);
   put(v, "queue", d->fetcher ? fs_fetch_flying(d) : 0);
   put(v, "processes", fs_clients_now(d));
+  put_fill(v, d, used);
 }
 
 /* Collects all values. Those that change by themselves are the last. */
@@ -128,6 +148,7 @@ static void collect(struct fs_daemon *d, struct fs_values *v) {
   put_clients(v, counter);
   put_own(v, d, counter[FS_C_DAMAGED], cache.evictions);
   put_gauges(v, d, cache.bytes_used);
+  put(v, "wait_worst", d->sampler ? d->sampler->worst : 0);
   v->counts = v->n;
 }
 
@@ -172,6 +193,63 @@ static void say_latencies(const struct fs_daemon *d, uint64_t told[FS_LATENCY_KI
   }
 }
 
+/* ---- single processes and files ---- */
+
+/* Says how long each process waited. */
+static void say_waits(const struct fs_daemon *d, struct fs_sampler *s) {
+  struct fs_process_waits w;
+  struct fs_control_line l;
+  char counts[FS_SAMPLE_COUNTS];
+  unsigned from = 0;
+  fs_clients_waits(d, &w);
+  uint64_t processes = fs_latency_total(&w.us);
+  if (processes == 0 || (processes == s->told_processes && w.worst_us == s->told_us)) return;
+  (void)fs_latency_text(&w.us, &from, counts, sizeof(counts));
+  if (fs_say_begin(d, &l, "waits") < 0) return;
+  (void)fs_control_add_u64(&l, "worst_pid", w.worst_pid);
+  (void)fs_control_add_u64(&l, "worst_us", w.worst_us);
+  (void)fs_control_add(&l, "counts", counts);
+  fs_say_line(&l);
+  s->told_processes = processes;
+  s->told_us = w.worst_us;
+}
+
+static void say_files(const struct fs_daemon *d, const char *kind, const struct fs_file_waits *list, unsigned n) {
+  struct fs_control_line l;
+  char text[FS_SAMPLE_COUNTS];
+  (void)fs_files_text(list, n, text, sizeof(text));
+  if (fs_say_begin(d, &l, "files") < 0) return;
+  (void)fs_control_add(&l, "kind", kind);
+  (void)fs_control_add(&l, "list", text);
+  fs_say_line(&l);
+}
+
+/* `wait`: also if the pipe is full. */
+static void say_reads(const struct fs_daemon *d, struct fs_sampler *s, bool wait) {
+  struct fs_files *f = &s->files;
+  if (wait || fs_say_room()) say_waits(d, s);
+  if (f->slow_changed && (wait || fs_say_room())) {
+    say_files(d, "slow", f->slow, f->nslow);
+    f->slow_changed = false;
+  }
+  if (f->shown_changed && (wait || fs_say_room())) {
+    say_files(d, "busy", f->shown, f->nshown);
+    f->shown_changed = false;
+  }
+}
+
+static void look_at_reads(struct fs_daemon *d, struct fs_sampler *s) {
+  uint32_t high = atomic_load(&d->clients.high);
+  for (uint32_t i = 0; i < high; i++) {
+    struct fs_client *c = atomic_load(&d->clients.slot[i]);
+    if (c) fs_files_take(d, &s->files, c);
+  }
+}
+
+void fs_sampler_client_gone(struct fs_daemon *d, struct fs_client *c) {
+  if (d->sampler) fs_files_take(d, &d->sampler->files, c);
+}
+
 /* ---- the module ---- */
 
 fs_err fs_sampler_new(struct fs_daemon *d) {
@@ -182,7 +260,8 @@ fs_err fs_sampler_new(struct fs_daemon *d) {
   d->sampler->every = FS_SAMPLE_NS * FS_MAX(d->net->nodes, FS_SAMPLE_LINES) / FS_SAMPLE_LINES;
   if (test && fs_parse_u64(test, 1, 3600000, &ms) == 0) d->sampler->every = ms * 1000000;
   d->sampler->epoch = fs_clock_ns(CLOCK_REALTIME) - fs_now_ns();
-  d->sampler->next = fs_now_ns() + d->sampler->every;
+  d->sampler->collected = fs_now_ns();
+  d->sampler->next = d->sampler->collected + d->sampler->every;
   look_at_host(d->sampler);
   return 0;
 }
@@ -196,9 +275,17 @@ static bool changed(const struct fs_sampler *s, const struct fs_values *v) {
 void fs_sampler_timers(struct fs_daemon *d) {
   struct fs_sampler *s = d->sampler;
   struct fs_values v;
+  if (d->now >= s->look) {
+    look_at_reads(d, s);
+    s->look = d->now + FS_SAMPLE_LOOK_NS;
+  }
   if (d->now < s->next) return;
   s->next = d->now + s->every;
+  s->worst = fs_clients_worst(d, d->now - s->collected);
+  s->collected = d->now;
+  fs_files_sample(&s->files);
   collect(d, &v);
+  say_reads(d, s, false);
   bool due = changed(s, &v) || d->now - s->said >= FS_SAMPLE_IDLE * s->every;
   if (!due || !fs_say_room()) return;
   s->said = d->now;
@@ -211,7 +298,9 @@ void fs_sampler_leave(struct fs_daemon *d, int status) {
   struct fs_values v;
   uint64_t told[FS_LATENCY_KINDS] = {0};
   if (status != 0) return; /* other threads may still change the counters */
+  if (d->sampler) look_at_reads(d, d->sampler);
   collect(d, &v);
   say_values(d, d->sampler, "stats", &v);
   say_latencies(d, d->sampler ? d->sampler->told : told, true);
+  if (d->sampler) say_reads(d, d->sampler, true);
 }
