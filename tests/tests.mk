@@ -68,7 +68,7 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) -ldl -pthread
 
 .PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-processors check-deploy check-containers check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
-  check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo setup-check
+  check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo example-report setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
 # The fuzz targets are compiled only: linking them takes clang.
 check-bin: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o) $(B)/bench/mdphases $(B)/bench/ioblocks
@@ -228,6 +228,10 @@ compdb: ## compile_commands.json for editors and clang-tidy
 	      $$($(MPICC) --showme:compile 2>/dev/null))" "$$f"; done; echo; echo ']'; } >compile_commands.json
 format: ## clang-format on all sources
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+example-report: ## make docs/examples/report.html anew (two minutes)
+	@$(SUB) all
+	@tests/demo/report.sh
 
 demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads came from
 	@tests/setup/packages.sh build demo

@@ -60,6 +60,21 @@ assert r["compression"] == {"decodes": 0, "saved_bytes": 0, "decode_s": 0}, r["c
 END
 echo "ok - the JSON adds up, and a plain job has no warnings"
 
+"$python" "$root/tests/setup/report_keys.py" "$work/r.json" "$root/docs/examples/report.html" >"$work/keys" ||
+  fail "the keys: $(cat "$work/keys")
+(docs/report.md, \"The JSON\", has the report's keys; make example-report renews the example)"
+"$python" - "$root" <<'END' || fail "docs/examples/report.html has another page than fs-launch: make example-report"
+import sys
+root = sys.argv[1]
+frame = open(root + "/fs-launch/report.html").read().replace("@SCRIPT@", open(root + "/fs-launch/report.js").read())
+example, at = open(root + "/docs/examples/report.html").read(), 0
+for part in ("@TITLE@", "@SUMMARY@", "@DATA@", None):
+    text, frame = frame.split(part, 1) if part else (frame, "")
+    at = example.index(text, at) + len(text)
+assert at == len(example)
+END
+echo "ok - docs/report.md has the report's keys, and the example is the page of this version"
+
 job "$work/r.html"
 "$python" - "$work/r.html" <<'END' || fail "the page"
 import html.parser, json, re, sys
