@@ -2,7 +2,7 @@
 /*
  * A job's live file with any bytes in it, and after a NUL the next one: read or refused, and then everything that the
  * watching commands print of it. What they print holds no byte that a terminal or a collector could take for something
- * else.
+ * else. And a daemon's line on single files and processes: what fs-launch keeps of it stays in its bounds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,27 @@ static void check_one(struct fs_watch *w, const uint8_t *data, size_t size, uint
   free(text);
 }
 
+static void check_waits(const uint8_t *data, size_t size) {
+  static struct fs_launch l; /* without a dataset: no file has a name */
+  struct fs_launch_node node = {0};
+  struct fs_control c;
+  struct fs_waited_file f[FS_WAITS_SHOWN];
+  struct fs_waits_spread s;
+  char path[64];
+  if (fs_control_parse((const char *)data, size, &c) < 0) return;
+  l.node = &node;
+  l.nodes = 1;
+  fs_waits_line_in(&node.waits, 0, &c);
+  unsigned n = fs_waits_slow(&l, f);
+  for (unsigned i = 0; i < n; i++)
+    if (f[i].place >= FS_PLACE_COUNT || fs_waits_path(&l, &f[i], path, sizeof(path)) == 0) abort();
+  if (n > FS_WAITS_SLOW || fs_waits_busy(&l, f) > FS_WAITS_BUSY) abort();
+  if (fs_waits_spread(&l, 1, &s) && s.median_us > s.worst_us) abort();
+  free(node.waits.processes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  check_waits(data, size);
   struct fs_watch w = {0};
   const uint8_t *nul = memchr(data, '\0', size);
   size_t first = nul ? (size_t)(nul - data) : size;
