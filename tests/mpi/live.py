@@ -72,7 +72,8 @@ read_some(0, files // 2)
 half = wait_for("half of the files", opened(files // 2))
 assert begin == 0 and half.nodes[0]["ms"] > 0
 read_some(files // 2, files)
-state = wait_for("all files", lambda state: opened(files)(state) and waits(state) == total(state, "served"))
+state = wait_for("all files", lambda state: opened(files)(state) and waits(state) == total(state, "served") and
+                 total(state, "files_local") + total(state, "files_remote") == files)
 
 # Each counter says what was done.
 node = state.nodes[0]

@@ -45,6 +45,22 @@ sed 's/.* reads=\([0-9]*\) .* us=\([0-9]*\) longest_us=\([0-9]*\) .*/\1 \2 \3/' 
 done
 echo "ok - files that programs wait for are named"
 
+# What decoding cost and saved, by a sample of the blocks: 600 of 30000 bytes, of which about half is stored.
+mkdir "$work/words"
+(cd "$work/words" && "$python" -c "
+import os
+for i in range(300): open('f%d' % i, 'wb').write(b''.join(bytes([b]) * 8 for b in os.urandom(3750)))")
+pack "$work/words" "$work/ds3" --mount "$mnt" --codec lz4
+launch --dataset "$work/ds3" --discard --report "$work/report.json" -- "$python" -c "
+for i in range(600): open('$mnt/f%d' % (i % 300), 'rb').read()" 2>"$work/err" || fail "reading: $(cat "$work/err")"
+"$python" - "$work/report.json" "$("$bin/fs-prepare" info --json "$work/ds3")" <<'END' || fail "what compression cost"
+import json, sys
+c, d = json.load(open(sys.argv[1]))["compression"], json.loads(sys.argv[2])
+saved = 2 * (d["plain_bytes"] - d["stored_bytes"])
+assert saved > 10e6 and 400 <= c["decodes"] <= 800 and 0.6 * saved < c["saved_bytes"] < 1.4 * saved and c["decode_s"] > 0, (c, saved)
+END
+echo "ok - what compression saved and cost"
+
 # --prefetch idle: lines say how far it is, and the counters that it is whole.
 FANSTORE_TEST_PROGRESS_MS=100 launch --dataset "$work/ds" --emulate 2 --discard --prefetch idle --report "$work/report.json" -- \
   sh -c "cat $mnt/f1 >$work/out; for _ in \$(seq 100); do grep -q '^node 0 .*fill_total=\([1-9][0-9]*\) fill_done=\1 ' \$FANSTORE_RUN/live && break; sleep 0.1; done; sleep 0.5" \
