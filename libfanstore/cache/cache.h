@@ -31,7 +31,9 @@
    the first for blocks of FS_OUTPUT_BLOCK, the next for blocks of FS_OUTPUT_GRAIN. */
 #define FS_OUTPUT_KEY(snapshot, block) FS_CACHE_KEY(FS_MAX_DATASETS, (uint64_t)(snapshot) << 21 | (block))
 #define FS_OUTPUT_GRAIN_KEY(snapshot, block) (FS_OUTPUT_KEY(snapshot, block) + (1ull << 41))
-#define FS_KEY_OF_OUTPUT(k) ((k) >> 42 == FS_MAX_DATASETS / 2)
+/* The key of a batch (ipc/batch.h) is an id, which has the bit FS_OUTPUT_ID. */
+#define FS_KEY_OF_BATCH(k) ((k) >> 62 == 1)
+#define FS_KEY_OF_OUTPUT(k) ((k) >> 42 == FS_MAX_DATASETS / 2 || FS_KEY_OF_BATCH(k))
 #define FS_OUTPUT_KEY_BYTES(k) ((k) >> 41 & 1 ? FS_OUTPUT_GRAIN : FS_OUTPUT_BLOCK)
 #define FS_OUTPUT_KEY_SNAPSHOT(k) ((uint32_t)(FS_CACHE_KEY_BLOCK(k) >> 21))
 #define FS_OUTPUT_KEY_BLOCK(k) ((uint32_t)(k) & (FS_OUTPUT_BLOCKS - 1))

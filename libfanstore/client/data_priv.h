@@ -452,6 +452,9 @@ void fs_remote_cancel(struct fs_link *link, struct fs_piece *p);
 /* Puts the block's key into the channel's queue of wanted blocks. Returns 0, also if the block is
    in the cache, -EAGAIN if the queue is full, or -EHOSTDOWN. */
 fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b);
+/* Asks for the block of a key ahead, unless it is in the cache. Returns whether the doorbell must be
+   rung. */
+bool fs_remote_ahead_of(const struct fs_node *node, struct fs_link *link, uint64_t key);
 /* Notes that block i of the file was read from another node. If reads go in sequence, asks for the
    next blocks. */
 void fs_remote_ahead(struct fs_dataset *ds, struct fs_link *link, uint32_t entry, uint64_t i);

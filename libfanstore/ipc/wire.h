@@ -14,7 +14,7 @@
 #include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 9u
+#define FS_WIRE_VERSION 10u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,
@@ -29,6 +29,7 @@ enum fs_wire_type {
   FS_WIRE_READ_BARE = 3,
   FS_WIRE_READ_OUTPUT = 4, /* bytes of an output at its home, as they are now; may be fewer than
                               requested */
+  FS_WIRE_READ_BATCH = 5,  /* a batch (ipc/batch.h); may be shorter than requested */
 };
 
 #define FS_WIRE_BARE_LEAST 32768u /* least length of a bare read; above a struct fs_wire_rep */
@@ -43,9 +44,9 @@ struct fs_wire_req {
   uint32_t partition;
   uint32_t length;
   uint64_t offset;
-  uint64_t file; /* of READ_OUTPUT; dataset and partition are 0 */
-  uint64_t
-      list; /* of READ_OUTPUT: `list` of struct fs_opened; ESTALE if bytes have moved to other nodes since; 0: any */
+  uint64_t file; /* of READ_OUTPUT; of READ_BATCH: the first one; dataset and partition are 0 */
+  uint64_t list; /* of READ_OUTPUT: `list` of struct fs_opened; ESTALE if bytes have moved to other nodes since;
+                    0: any. Of READ_BATCH: `appended` of the batch */
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_req) == 64, "fs_wire_req is 64 bytes");
@@ -57,7 +58,7 @@ struct fs_wire_rep {
   uint64_t id;
   int32_t err; /* 0, or a negative errno and length 0 */
   uint32_t length;
-  uint64_t xxh3; /* of READ_OUTPUT: of the bytes that follow */
+  uint64_t xxh3; /* of READ_OUTPUT and READ_BATCH: of the bytes that follow */
   uint64_t reserved[4];
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");

@@ -92,10 +92,8 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
 /* Prepares what the program is to inherit of the open files. `spawn` says that libc's posix_spawn
    starts it. */
 static void hand_on(bool loads_us, bool spawn) {
-  if (spawn)
-    fs_real_follow();
-  else
-    fs_output_publish_all(); /* nothing of this program is left to do it */
+  fs_real_follow();
+  if (!spawn) fs_output_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
   if (!loads_us) fs_files_inherited(spawn);
 }

@@ -15,6 +15,9 @@ struct fs_fd_hooks {
   fs_err (*flush)(uint32_t entry, bool sync);
   /* Returns a file of the kernel's whose bytes become the output's. */
   fs_fd (*forwarder)(uint32_t entry, uint32_t flags, uint64_t off);
+  /* The file is about to be handed on to another process. Returns true if that process could not read
+     it: then it needs a real descriptor. */
+  bool (*only_here)(uint32_t entry);
   /* A virtual descriptor became a real one. */
   void (*real)(int fd);
 };

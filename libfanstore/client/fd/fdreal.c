@@ -60,7 +60,7 @@ static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uin
 fs_fd fs_real_get(struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
   fs_err err = st == NULL ? -EBADF : fs_slot_readable(s);
-  bool output = fs_slot_writable(s) == 0;
+  bool output = fs_slot_writable(s) == 0 && !fs_fd_hooks.only_here(s->entry);
   if (err != 0) return err;
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
@@ -84,9 +84,9 @@ fs_fd fs_real_get(struct fs_slot *s) {
 /* In a vfork child only fd itself is replaced: the table is its parent's. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s) {
   uint32_t gen = atomic_load(&s->gen);
-  bool output = fs_slot_writable(s) == 0;
   fs_fd real = fs_real_get(s);
   if (real < 0) return real;
+  bool output = fs_slot_writable(s) == 0;
   fs_err err = 0;
   if (fs_vfork_depth > 0) {
     int64_t flags = fs_sys_fcntl(fd, F_GETFD, 0);
@@ -104,7 +104,8 @@ void fs_real_follow(void) {
     if (!(fs_fd_entry((int)fd) & FS_FDE_VIRTUAL)) continue;
     FS_USE(u);
     struct fs_slot *s = fs_fd_use((int)fd, &u);
-    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_slot_is_real(s)) fs_fd_take_over((int)fd, s);
+    if (s == NULL || atomic_load(&s->kind) != FS_SLOT_FILE) continue;
+    if (fs_slot_is_real(s) || (fs_is_output(s->entry) && fs_fd_hooks.only_here(s->entry))) fs_fd_take_over((int)fd, s);
   }
   fs_use_reap();
 }

@@ -97,7 +97,7 @@ fs_err fs_file_open_check(int route, const struct fs_found *f, int flags) {
 /* Opens an output of another node or of several writers. */
 static fs_err open_output(const struct fs_found *f, int flags) {
   fs_err err = flags & O_TRUNC ? fs_output_truncate(f, 0) : 0;
-  return err == 0 ? fs_output_open(f->entry, fs_output_slot(f->out.dir, f->name, f->name_len)) : err;
+  return err == 0 ? fs_output_open(f->entry, fs_output_slot(f->out.dir, f->name, f->name_len), flags) : err;
 }
 
 fs_fd fs_file_open(int route, const struct fs_found *f, int flags) {

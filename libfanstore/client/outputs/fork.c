@@ -60,6 +60,7 @@ void fs_output_forked(void) {
   for (unsigned i = 0; i < FS_KEPT; i++) atomic_store(&kept[i], 0); /* the parent's */
   for (uint32_t fd = 0; fd < high; fd++) {
     const struct fs_slot *s = fs_fd_entry((int)fd) & FS_FDE_VIRTUAL ? fs_fd_slot((int)fd) : NULL;
-    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_is_output(s->entry)) (void)fs_output_open(s->entry, 0);
+    if (s != NULL && atomic_load(&s->kind) == FS_SLOT_FILE && fs_is_output(s->entry))
+      (void)fs_output_open(s->entry, 0, O_RDONLY);
   }
 }

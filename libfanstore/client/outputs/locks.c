@@ -118,6 +118,7 @@ static bool note(struct fs_slot *s, uint32_t flags) {
   struct fs_output_writing *at = fs_output_writing(s->entry);
   struct fs_output_node *n = fs_output_node(s->entry);
   if (at == NULL || n == NULL) return false;
+  fs_output_hold(s->entry);
   if (flags & FS_LOCK_PROCESS)
     atomic_store(&at->locks, 1);
   else

@@ -26,6 +26,8 @@ static_assert(sizeof(struct fs_opened) % sizeof(uint64_t) == 0, "an answer is wo
 struct output_opened {                      /* beside a number; zeros in a forked child */
   _Atomic uint32_t snapshot;                /* 0: none */
   _Atomic uint32_t opens;                   /* this process's opens without a close, as far as it knows */
+  _Atomic uint32_t brought;                 /* without a snapshot: the bytes that came in a batch (batch.c); 0: none */
+  _Atomic uint32_t gone;                    /* and the home has the file no more */
   _Atomic uint32_t turn;                    /* odd: the next fields are being written */
   _Atomic uint32_t slot;                    /* of the file's record in shared memory; 0: not known */
   _Atomic uint64_t answer[FS_OPENED_WORDS]; /* home's last one, a struct fs_opened */
@@ -126,12 +128,27 @@ static uint32_t answer_take(const struct output_opened *held, struct fs_opened *
   return published;
 }
 
-/* Returns the version of the file's record if that is in shared memory and says what the file was at
-   its last publication, else 0. */
+/* Returns whether the file's record is in shared memory and says what the file was at its last
+   publication. */
+static bool record_of(uint32_t entry, const struct output_opened *held, struct fs_record *r) {
+  return fs_output_record_at(atomic_load(&held->slot), fs_output_id(entry), r) &&
+         (r->flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED;
+}
+
 static uint64_t record_version(uint32_t entry, const struct output_opened *held) {
   struct fs_record r;
-  if (!fs_output_record_at(atomic_load(&held->slot), fs_output_id(entry), &r)) return 0;
-  return (r.flags & (FS_RECORD_PUBLISHED | FS_RECORD_SHARED)) == FS_RECORD_PUBLISHED ? r.version : 0;
+  return record_of(entry, held, &r) ? r.version : 0;
+}
+
+/* Returns the token of the bytes that the file is open by, or 0. */
+static uint32_t brought_of(const struct output_opened *held) {
+  return atomic_load(&held->snapshot) == 0 ? atomic_load(&held->brought) : 0;
+}
+
+static void drop_brought(struct output_opened *held) {
+  if (FS_LIKELY(atomic_load_explicit(&held->brought, memory_order_relaxed) == 0)) return;
+  fs_batch_drop(atomic_exchange(&held->brought, 0));
+  atomic_store(&held->gone, 0);
 }
 
 /* Returns how often programs of this node have appended to files of other nodes, as far as that is
@@ -144,32 +161,65 @@ static uint64_t node_appended(void) {
 /* Returns whether home's last answer is new, and the file was not published since. */
 static bool is_fresh(uint32_t entry, const struct output_opened *held) {
   uint64_t version = atomic_load(&held->version);
-  return version != 0 && atomic_load(&held->snapshot) != 0 &&
+  uint32_t brought = brought_of(held);
+  if (FS_UNLIKELY(brought != 0 && atomic_load(&held->gone) != 0)) return true;
+  return version != 0 && (brought != 0 || atomic_load(&held->snapshot) != 0) &&
          atomic_load(&held->changed) == atomic_load(&held->changes) &&
          atomic_load(&held->appended) == node_appended() &&
          fs_clock_ns(CLOCK_MONOTONIC_COARSE) - atomic_load(&held->at) < FS_FRESH_NS &&
          record_version(entry, held) == version;
 }
 
+/* What was so before a question. */
+struct before {
+  uint64_t asked, version, appended;
+  uint32_t published, changes;
+};
+
+static struct before before_asking(uint32_t entry, const struct output_opened *held) {
+  uint64_t asked = asked_now();
+  return (struct before){.asked = asked,
+                         .version = record_version(entry, held),
+                         .appended = node_appended(),
+                         .published = fs_output_published(entry),
+                         .changes = atomic_load(&held->changes)};
+}
+
+static void answered(struct output_opened *held, const struct before *b, const struct fs_opened *h) {
+  atomic_store(&held->version, b->version);
+  atomic_store(&held->published, b->published);
+  atomic_store(&held->appended, b->appended);
+  atomic_store(&held->changed, b->changes);
+  atomic_store(&held->asked, b->asked);
+  atomic_store(&held->at, fs_clock_ns(CLOCK_MONOTONIC_COARSE));
+  answer_put(held, h);
+}
+
+/* The file is open by a batch, and its home knows it no more: it was removed. It stays as it was. */
+static bool is_gone(struct output_opened *held) {
+  struct fs_opened h;
+  if (brought_of(held) == 0) return false;
+  (void)answer_take(held, &h);
+  h.nameless = 1;
+  bool begun = turn_begin(held);
+  answer_put(held, &h);
+  atomic_store(&held->gone, 1);
+  turn_end(held, begun);
+  return true;
+}
+
 /* Asks home once. Sets *old to the snapshot that is to be given back, or 0. */
 static fs_err refresh_once(uint32_t entry, struct output_opened *held, uint32_t *old) {
   struct fs_opened h;
-  uint64_t now = asked_now(), version = record_version(entry, held);
-  uint64_t appended = node_appended();
-  uint32_t published = fs_output_published(entry), changes = atomic_load(&held->changes);
+  const struct before b = before_asking(entry, held);
   fs_err err = hold(entry, &h);
   *old = err == 0 ? h.snapshot : 0;
-  if (err != 0) return err;
+  if (err != 0) return err == -ENOENT && is_gone(held) ? 0 : err;
   bool begun = turn_begin(held);
-  if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < now) {
-    atomic_store(&held->version, version);
-    atomic_store(&held->published, published);
-    atomic_store(&held->appended, appended);
-    atomic_store(&held->changed, changes);
-    atomic_store(&held->asked, now);
-    atomic_store(&held->at, fs_clock_ns(CLOCK_MONOTONIC_COARSE));
-    answer_put(held, &h);
+  if (atomic_load(&held->snapshot) == 0 || atomic_load(&held->asked) < b.asked) {
+    answered(held, &b, &h);
     *old = atomic_exchange(&held->snapshot, h.snapshot);
+    drop_brought(held);
   }
   turn_end(held, begun);
   return 0;
@@ -204,11 +254,33 @@ static uint32_t not_open(struct output_opened *held) {
   return opens;
 }
 
-fs_err fs_output_open(uint32_t entry, uint32_t slot) {
+/* Opens the file by a batch, if no other descriptor of this process has it open. What the process has
+   written itself is then published. */
+static bool open_brought(uint32_t entry, struct output_opened *held) {
+  struct fs_opened h;
+  struct fs_record r;
+  const struct before b = before_asking(entry, held);
+  bool may = fs_vfork_depth == 0 && atomic_load(&held->snapshot) == 0 && fs_output_written_end(entry) == 0;
+  if (!may || b.version == 0 || !record_of(entry, held, &r) || r.version != b.version) return false;
+  uint32_t token = fs_batch_open(&r, b.appended, &h);
+  if (token == 0) return false;
+  bool begun = turn_begin(held), mine = begun && atomic_load(&held->snapshot) == 0;
+  if (mine) {
+    answered(held, &b, &h);
+    token = atomic_exchange(&held->brought, token);
+  }
+  turn_end(held, begun);
+  fs_batch_drop(token);
+  return mine;
+}
+
+fs_err fs_output_open(uint32_t entry, uint32_t slot, int flags) {
   struct output_opened *held = held_of(entry);
   if (held == NULL) return -EUCLEAN;
-  atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
+  uint32_t others = atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
   atomic_store(&held->slot, slot);
+  bool batch = slot != 0 && others == 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_TRUNC | O_APPEND));
+  if (batch && open_brought(entry, held)) return 0;
   fs_err err = fs_output_refresh(entry);
   if (err != 0) fs_output_unpin(entry, true); /* another thread's close may have left the end to this one */
   return err;
@@ -252,12 +324,36 @@ uint32_t fs_output_opens(uint32_t entry) {
 
 void fs_output_forget(uint32_t entry) {
   struct output_opened *held = held_of(entry);
-  if (held != NULL) give_back(entry, atomic_exchange(&held->snapshot, 0));
+  if (held == NULL) return;
+  drop_brought(held);
+  give_back(entry, atomic_exchange(&held->snapshot, 0));
+}
+
+bool fs_output_read_brought(uint32_t entry, void *buf, size_t n, uint64_t off) {
+  const struct output_opened *held = held_of(entry);
+  uint32_t token = held == NULL ? 0 : brought_of(held);
+  if (FS_LIKELY(token == 0) || !fs_batch_copy(token, buf, n, off)) return false;
+  fs_count(FS_C_OUT_BYTES, n);
+  return true;
+}
+
+bool fs_output_is_brought(uint32_t entry) {
+  const struct output_opened *held = held_of(entry);
+  return held != NULL && brought_of(held) != 0;
+}
+
+void fs_output_hold(uint32_t entry) {
+  if (FS_UNLIKELY(fs_output_is_brought(entry))) (void)fs_output_refresh(entry);
+}
+
+bool fs_output_only_here(uint32_t entry) {
+  fs_output_hold(entry);
+  return fs_output_is_brought(entry);
 }
 
 bool fs_output_is_open(uint32_t entry) {
   const struct output_opened *held = held_of(entry);
-  return held != NULL && atomic_load(&held->snapshot) != 0;
+  return held != NULL && (atomic_load(&held->snapshot) != 0 || atomic_load(&held->brought) != 0);
 }
 
 void fs_output_close(uint32_t entry) {
@@ -285,7 +381,7 @@ static fs_err known_whole(uint32_t entry, struct fs_output_whole *w) {
   int32_t process = fs_self_process();
   if (held == NULL) return -EUCLEAN;
   bool stale = atomic_load(&held->changed) != atomic_load(&held->changes);
-  bool known = atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0 &&
+  bool known = (atomic_load_explicit(&held->snapshot, memory_order_acquire) != 0 || brought_of(held) != 0) &&
                fs_output_published(entry) == atomic_load_explicit(&held->published, memory_order_relaxed);
   fs_err err = stale || !known ? fs_output_refresh(entry) : 0;
   w->published = answer_take(held, &h);
@@ -362,6 +458,7 @@ fs_err fs_output_snapshot(uint32_t entry, struct fs_opened *h) {
     h->snapshot = atomic_load(&held->snapshot);
     if (h->snapshot != 0 && (turn_is(held, turn) || tries == FS_SNAPSHOTS - 1)) return 0;
     fs_err err = h->snapshot == 0 ? fs_output_refresh(entry) : 0;
+    if (err == 0 && brought_of(held) != 0) err = -ENOENT;
     if (err != 0) return err;
   }
   return -EIO;

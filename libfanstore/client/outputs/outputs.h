@@ -144,9 +144,9 @@ fs_err fs_output_truncate_path(const struct fs_found *f, int64_t size);
 
 /* ---- opened.c, read.c, write.c: files of other nodes, and of several writers ---- */
 
-/* Opens the file at its home, which then keeps the bytes as long as it is open. `slot` is that of its
-   record in shared memory, or 0 (fs_output_slot). */
-fs_err fs_output_open(uint32_t entry, uint32_t slot);
+/* Opens the file at its home, which then keeps the bytes as long as it is open, or by a batch. `slot`
+   is that of its record in shared memory, or 0 (fs_output_slot). `flags` are those of open(2). */
+fs_err fs_output_open(uint32_t entry, uint32_t slot, int flags);
 /* Publishes what a closed descriptor of the file has written. The last close gives the file back to
    home. */
 void fs_output_closed(struct fs_slot *s);
@@ -173,6 +173,9 @@ fs_ssize fs_output_read(uint32_t entry, void *buf, size_t n, uint64_t off);
 fs_err fs_output_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end);
 /* Returns whether home keeps the bytes for this process. */
 bool fs_output_is_open(uint32_t entry);
+/* For a file that is about to be handed on to another process: opens it at its home, if it is open by a
+   batch. Returns true if it was removed meanwhile: then only this process has the bytes. */
+bool fs_output_only_here(uint32_t entry);
 /* Ends home's duty to keep the bytes, unless a descriptor of the file is open here. */
 void fs_output_close(uint32_t entry);
 /* Pins a file that is open here while a call that came by a path uses it. If the last descriptor is

@@ -163,6 +163,7 @@ fs_ssize fs_output_read_backing(uint32_t entry, void *buf, size_t n, uint64_t of
 fs_err fs_output_prefetch_from(uint32_t entry, uint64_t *off, uint64_t end) {
   struct out_reading r = reading(&in_order);
   if (r.ds.node && fs_output_home_here(r.ds.node, fs_output_id(entry))) return 0;
+  if (fs_output_is_brought(entry)) return 0; /* all bytes are here */
   r.link = r.ds.node ? fs_link_get() : NULL;
   fs_err err = r.link ? snapshot(entry, &r) : -EHOSTDOWN;
   if (err != 0) return err;
@@ -196,6 +197,8 @@ static fs_ssize read_whole(uint32_t entry, void *buf, size_t n, uint64_t off) {
     w.any = tries >= FS_OUTPUT_MAPS; /* the extent map changes all the time */
     if (w.segments || w.size > w.own)
       got = fs_output_read_segments(entry, &w, buf, len, off);
+    else if (fs_output_read_brought(entry, buf, len, off))
+      got = (fs_ssize)len;
     else
       got = fs_output_read_backing(
           entry, buf, len, off,

@@ -107,6 +107,23 @@ fs_err fs_output_snapshot(uint32_t entry, struct fs_opened *h);
    be another file's. */
 bool fs_output_still_held(uint32_t entry, uint32_t snapshot);
 
+/* Reads a range before the end of the file out of the bytes that came in a batch. Returns false if the
+   file is not open by a batch. */
+bool fs_output_read_brought(uint32_t entry, void *buf, size_t n, uint64_t off);
+bool fs_output_is_brought(uint32_t entry);
+/* If the file is open by a batch, opens it at its home: the process is about to change it, or to hand
+   it on. If it has been removed meanwhile, the batch's bytes stay. */
+void fs_output_hold(uint32_t entry);
+
+/* ---- batch.c ---- */
+
+/* Opens the file of a published record by a batch. Returns a token for its bytes and sets the home's
+   answer, or returns 0. `appended` is ctl's word before the caller has read the record. */
+uint32_t fs_batch_open(const struct fs_record *r, uint64_t appended, struct fs_opened *h);
+/* Copies bytes. Returns false if the file has not so many, or if the token was dropped meanwhile. */
+bool fs_batch_copy(uint32_t token, void *buf, size_t n, uint64_t off);
+void fs_batch_drop(uint32_t token); /* 0: does nothing */
+
 /* ---- read.c ---- */
 
 /* How to read a backing file of another node, home's own or a segment: in blocks of this size, with

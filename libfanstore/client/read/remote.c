@@ -93,20 +93,22 @@ void fs_remote_cancel(struct fs_link *link, struct fs_piece *p) {
 
 /* ---- ahead of the reader ---- */
 
-/* Asks for a block ahead. Returns whether the doorbell must be rung. */
-static bool fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
+bool fs_remote_ahead_of(const struct fs_node *node, struct fs_link *link, uint64_t key) {
   struct fs_channel *c = link->channel;
-  uint64_t key = FS_CACHE_KEY(ds->number, b->key);
-  if (fs_cache_has(&ds->node->view, key)) return false;
+  if (fs_cache_has(&node->view, key)) return false;
   if (__builtin_popcountll(atomic_load_explicit(&c->claimed, memory_order_relaxed)) >= FS_PREFETCH_SLOTS) return false;
   int32_t i = fs_chan_claim_req(c);
   if (i < 0) return false;
-  if (!fs_node_alive(ds->node) || fs_link_known_dead(link)) {
+  if (!fs_node_alive(node) || fs_link_known_dead(link)) {
     fs_chan_free(fs_chan_req(c, (uint32_t)i));
     return false;
   }
   fs_remote_post(c, i, key, FS_REQ_PREFETCH);
   return true;
+}
+
+static bool fs_remote_prefetch(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {
+  return fs_remote_ahead_of(ds->node, link, FS_CACHE_KEY(ds->number, b->key));
 }
 
 fs_err fs_remote_want(struct fs_dataset *ds, struct fs_link *link, const struct fs_block *b) {

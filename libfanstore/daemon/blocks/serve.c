@@ -174,6 +174,7 @@ static const struct fs_block_source *fs_job_source(const struct fs_wire_req *r) 
   case FS_WIRE_READ_BARE:
     return fs_block_sources[FS_BLOCKS_DATASET];
   case FS_WIRE_READ_OUTPUT:
+  case FS_WIRE_READ_BATCH:
     return fs_block_sources[FS_BLOCKS_OUTPUT];
   default:
     return NULL;

@@ -45,6 +45,7 @@ struct fs_backing_file {
   uint64_t size;    /* size, mtime and mode as last published; mode is 0 before the first time */
   int64_t mtime;
   uint32_t mtime_ns, mode;
+  uint64_t number; /* of that publication: the version of its record, if it has come there */
   bool removed;    /* it has no name; its bytes stay while nodes have it open */
   bool gone;       /* its bytes are being removed; it cannot be opened any more */
   bool publishing; /* this daemon is publishing it */

@@ -72,6 +72,8 @@ static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c, 
   bool filled = fs_backing_fill(d, &c->publish, &c->flags);
   c->publish.number = ++d->backing_files->published;
   fs_backing_published(d, &c->publish, filled, open);
+  struct fs_backing_file *f = fs_backing_find(d, c->publish.id);
+  if (f) f->number = c->publish.number;
   return filled;
 }
 

@@ -10,6 +10,7 @@
 
 #include "daemon/blocks/fetch.h"
 #include "daemon/outputs/backing.h"
+#include "daemon/outputs/batch.h"
 #include "daemon/outputs/open_files.h"
 #include "util/sys.h"
 #include "util/util.h"
@@ -18,6 +19,7 @@
 
 /* Finds a block of the snapshot: its size is the file's size when the client got the snapshot. */
 static fs_err fs_output_resolve(const struct fs_daemon *d, uint64_t key, struct fs_wanted *w) {
+  if (FS_KEY_OF_BATCH(key)) return fs_batch_resolve(d, key, w);
   const struct fs_snapshot *h = fs_open_files_find(d, FS_OUTPUT_KEY_SNAPSHOT(key));
   uint64_t most = FS_OUTPUT_KEY_BYTES(key), offset = FS_OUTPUT_KEY_BLOCK(key) * most;
   if (!h || offset >= h->size) return -EINVAL;
@@ -29,11 +31,11 @@ static fs_err fs_output_resolve(const struct fs_daemon *d, uint64_t key, struct 
 }
 
 static void fs_output_begin(struct fs_daemon *d, struct fs_fetch *f) {
-  fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), true);
+  if (!FS_KEY_OF_BATCH(f->key)) fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), true);
 }
 
 static void fs_output_done(struct fs_daemon *d, struct fs_fetch *f) {
-  fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), false);
+  if (!FS_KEY_OF_BATCH(f->key)) fs_open_files_fetch(d, FS_OUTPUT_KEY_SNAPSHOT(f->key), false);
 }
 
 /* Asks the file's home, once: no other node has the block. */
@@ -83,6 +85,10 @@ static void fs_output_worked(struct fs_io *io) {
 }
 
 static void fs_output_read(struct fs_daemon *d, struct fs_block_read *r) {
+  if (r->req.type == FS_WIRE_READ_BATCH) {
+    fs_batch_read(d, r);
+    return;
+  }
   const struct fs_backing_file *f = fs_backing_find(d, r->req.file);
   if (f && f->in) {
     fs_block_sources[FS_BLOCKS_STAGED_IN]->read(d, r);
@@ -95,6 +101,7 @@ static void fs_output_read(struct fs_daemon *d, struct fs_block_read *r) {
 static void fs_output_serve(struct fs_daemon *d, struct fs_block_read *r) {
   const struct fs_wire_req *q = &r->req;
   bool sane = q->length > 0 && q->length <= FS_OUTPUT_BLOCK && q->offset <= (uint64_t)INT64_MAX - q->length;
+  if (q->type == FS_WIRE_READ_BATCH) sane = fs_batch_sane(q);
   if (!sane || !fs_backing_mine(d, q->file))
     fs_serve_done(r, -EINVAL);
   else if (fs_serve_room(r))

@@ -48,7 +48,7 @@ static bool fs_snapshot_idle(const struct fs_snapshot *h) {
 
 static bool fs_snapshot_pick(void *ctx, uint64_t key) {
   const struct fs_snapshots *t = ctx;
-  if (!FS_KEY_OF_OUTPUT(key)) return false;
+  if (!FS_KEY_OF_OUTPUT(key) || FS_KEY_OF_BATCH(key)) return false;
   const struct fs_snapshot *h = fs_snapshots_find(t, FS_OUTPUT_KEY_SNAPSHOT(key));
   return h && fs_snapshot_idle(h);
 }
