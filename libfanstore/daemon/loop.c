@@ -38,6 +38,7 @@
 #define FS_FIND_MAX_NS 60000000000ull
 #define FS_IN_VAIN 1000u
 #define FS_SLEEP_START_NS 10000000ull /* before the node serves */
+#define FS_ALONE_NS 1000000ull        /* between two looks for messages of a daemon without others */
 #define FS_START_NS 600000000000ull   /* longest wait for a line of the launcher before `go` */
 
 static struct fs_daemon daemon_state; /* one per process, static for the signal handler */
@@ -101,6 +102,7 @@ static struct fs_idle {
   /* another process needs this processor for long: do not yield */
   uint64_t crowded_for, crowded_until;
   uint64_t find_at, find_every;
+  uint64_t poll_at;  /* of one daemon alone: when to look for messages again */
   uint32_t in_vain;  /* hints in a row without a message */
   bool trusted;      /* the last message after a sleep had ended the sleep */
   bool told, napped; /* the last sleep ended by a hint; by its timeout */
@@ -183,10 +185,18 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   idle.nap *= 2;
 }
 
+/* Looks for messages. One daemon alone gets none but its own and those of MPI's runtime, which can
+   wait. */
+static int fs_loop_messages(struct fs_daemon *d) {
+  if (d->net->nodes == 1 && !idle.told && d->now < idle.poll_at) return 0;
+  idle.poll_at = d->now + FS_ALONE_NS;
+  return fs_net_poll(d->net);
+}
+
 /* Runs one round. Returns whether the daemon goes on. */
 static bool fs_loop_round(struct fs_daemon *d) {
   d->now = fs_now_ns();
-  int n = fs_net_poll(d->net);
+  int n = fs_loop_messages(d);
   if (d->ctl) fs_loop_arrivals(d, n);
   n += fs_commands_run(d);
   if (d->ctl) n += fs_modules_run(d);

@@ -43,9 +43,9 @@ static void *fs_iopool_main(void *arg) {
     pthread_mutex_lock(&p->lock);
     io->next = p->finished;
     p->finished = io;
-    atomic_fetch_add(&p->nfinished, 1);
     uint64_t one = 1;
-    (void)fs_sys_write(p->wake, &one, sizeof(one));
+    /* If there were others, the MPI thread has been woken and has not taken them yet. */
+    if (atomic_fetch_add(&p->nfinished, 1) == 0) (void)fs_sys_write(p->wake, &one, sizeof(one));
   }
   return NULL;
 }

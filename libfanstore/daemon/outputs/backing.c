@@ -145,31 +145,35 @@ void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t p
 struct fs_backing_unlinking {
   struct fs_io io;
   struct fs_daemon *d;
-  uint64_t id;
-  char name[FS_BACKING_NAME_SIZE];
+  uint32_t count;
+  uint64_t id[];
 };
 
 static fs_err fs_backing_unlink_work(struct fs_io *io) {
   const struct fs_backing_unlinking *u = FS_ITEM(io, struct fs_backing_unlinking, io);
-  return unlinkat(u->d->backing_fd, u->name, 0) < 0 ? -errno : 0;
+  char name[FS_BACKING_NAME_SIZE];
+  for (uint32_t i = 0; i < u->count; i++) (void)unlinkat(u->d->backing_fd, fs_backing_name(u->id[i], name), 0);
+  return 0;
 }
 
 static void fs_backing_unlinked(struct fs_io *io) {
   struct fs_backing_unlinking *u = FS_ITEM(io, struct fs_backing_unlinking, io);
-  struct fs_backing_file *f = fs_backing_find(u->d, u->id);
-  if (f) fs_backing_free(u->d, f);
   fs_space_freed(u->d);
-  fs_backing_drop_done(u->d, u->id);
+  for (uint32_t i = 0; i < u->count; i++) {
+    struct fs_backing_file *f = fs_backing_find(u->d, u->id[i]);
+    if (f) fs_backing_free(u->d, f);
+    fs_backing_drop_done(u->d, u->id[i]);
+  }
   free(u);
 }
 
 /* The pool unlinks, because a file system may take long to free a large file. */
-void fs_backing_unlink(struct fs_daemon *d, uint64_t id) {
-  struct fs_backing_unlinking *u = malloc(sizeof(*u));
-  if (!u) return; /* the file stays until the job ends */
+void fs_backing_unlink(struct fs_daemon *d, const uint64_t *id, uint32_t count) {
+  struct fs_backing_unlinking *u = malloc(sizeof(*u) + count * sizeof(*id));
+  if (!u) return; /* the files stay until the job ends */
   *u = (struct fs_backing_unlinking){
-      .io = {.work = fs_backing_unlink_work, .done = fs_backing_unlinked}, .d = d, .id = id};
-  fs_backing_name(id, u->name);
+      .io = {.work = fs_backing_unlink_work, .done = fs_backing_unlinked}, .d = d, .count = count};
+  memcpy(u->id, id, count * sizeof(*id));
   fs_iopool_submit(&d->pool, &u->io);
 }
 
@@ -182,7 +186,7 @@ static void fs_backing_remove(struct fs_daemon *d, uint64_t id, bool soon) {
   if (soon)
     fs_backing_unlink_soon(d, id);
   else
-    fs_backing_unlink(d, id);
+    fs_backing_unlink(d, &id, 1);
 }
 
 static void fs_backing_drop(struct fs_daemon *d, uint64_t id, bool soon) {

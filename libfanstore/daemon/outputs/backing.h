@@ -97,8 +97,8 @@ void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t p
 struct fs_backing_file *fs_backing_segment(struct fs_daemon *d, uint64_t id);
 /* Has the file published again when there is time. */
 void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f);
-/* Unlinks a backing file, by the I/O pool. */
-void fs_backing_unlink(struct fs_daemon *d, uint64_t id);
+/* Unlinks backing files, by the I/O pool. */
+void fs_backing_unlink(struct fs_daemon *d, const uint64_t *id, uint32_t count);
 /* Returns true if the file was changed so recently that the next change may leave its times as
    they are. */
 bool fs_backing_young(const struct stat *st);

@@ -11,6 +11,7 @@
 #include "daemon/outputs/backing.h"
 
 #define FS_LEAVING_NS 20000000ull
+#define FS_LEAVING_TOGETHER 64u /* unlinked by one turn of the pool, some before they are due */
 
 /* An item of one of two lists. On `dropping`, the caller `asked` waits for the unlink. `leaving`
    is sorted by `due`, the time of the unlink. */
@@ -35,16 +36,17 @@ static void fs_leaving_push(struct fs_daemon *d, struct fs_backing_end *e) {
   fs_chain_push(&d->backing_files->leaving, &e->chain);
 }
 
-static void fs_leaving_unlink(struct fs_daemon *d, struct fs_backing_end *e) {
+static uint64_t fs_leaving_take(struct fs_backing_end *e) {
+  uint64_t id = e->id;
   fs_chain_drop(&e->chain);
-  fs_backing_unlink(d, e->id);
   free(e);
+  return id;
 }
 
 void fs_backing_unlink_soon(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_end *e = malloc(sizeof(*e));
   if (!e) {
-    fs_backing_unlink(d, id);
+    fs_backing_unlink(d, &id, 1);
     return;
   }
   *e = (struct fs_backing_end){.id = id};
@@ -61,12 +63,21 @@ bool fs_backing_leaving(struct fs_daemon *d, uint64_t id) {
   return true;
 }
 
-void fs_backing_drop_timers(struct fs_daemon *d) {
+static struct fs_backing_end *fs_leaving_first(const struct fs_daemon *d, uint64_t when) {
   const struct fs_chain *all = &d->backing_files->leaving;
-  while (!fs_chain_empty(all)) {
-    struct fs_backing_end *e = FS_ITEM(all->next, struct fs_backing_end, chain);
-    if (d->now < e->due) return;
-    fs_leaving_unlink(d, e);
+  struct fs_backing_end *e = fs_chain_empty(all) ? NULL : FS_ITEM(all->next, struct fs_backing_end, chain);
+  return e && e->due <= when ? e : NULL;
+}
+
+/* Most of these files are gone: their programs have unlinked them. So each turn of the pool takes many. */
+void fs_backing_drop_timers(struct fs_daemon *d) {
+  struct fs_backing_end *e;
+  while (fs_leaving_first(d, d->now)) {
+    uint64_t id[FS_LEAVING_TOGETHER];
+    uint32_t n = 0;
+    while (n < FS_LEAVING_TOGETHER && (e = fs_leaving_first(d, d->now + FS_LEAVING_NS / 2)) != NULL)
+      id[n++] = fs_leaving_take(e);
+    fs_backing_unlink(d, id, n);
   }
 }
 
@@ -77,7 +88,8 @@ bool fs_backing_dropping(struct fs_daemon *d, struct fs_asked a, uint64_t id) {
   *e = (struct fs_backing_end){.asked = a, .id = id};
   fs_chain_push(&d->backing_files->dropping, &e->chain);
   e = fs_leaving_find(d, id);
-  if (e) fs_leaving_unlink(d, e);
+  if (e) id = fs_leaving_take(e);
+  if (e) fs_backing_unlink(d, &id, 1);
   return true;
 }
 

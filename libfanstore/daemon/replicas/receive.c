@@ -84,7 +84,7 @@ static void fs_replica_adopt(struct fs_replica *r) {
     if (!r->done) fs_replica_cut(r, name);
     (void)fchmodat(d->backing_fd, name, r->mode & 07777, 0);
   } else {
-    fs_backing_unlink(d, r->id);
+    fs_backing_unlink(d, &r->id, 1);
   }
   bool segment = r->whole && r->segment;
   if (r->whole && !segment) {
@@ -99,7 +99,7 @@ static void fs_replica_adopt(struct fs_replica *r) {
 }
 
 static void fs_replica_leave(struct fs_replica *r) {
-  fs_backing_unlink(r->d, r->id);
+  fs_backing_unlink(r->d, &r->id, 1);
   fs_replica_free(r);
 }
 
