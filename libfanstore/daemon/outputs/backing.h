@@ -165,8 +165,9 @@ fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags);
 size_t fs_backing_small(const struct fs_daemon *d, const struct fs_opened *held, char bytes[FS_OPEN_BYTES_MOST]);
 /* Returns 1 if somebody has the backing file open for writing: the kernel then refuses a read lease.
    Returns 0 if nobody has or there is no such file, and -1 if that cannot be told: the file system
-   has no leases, or the daemon may not read the file. */
-int fs_backing_written(const struct fs_daemon *d, uint64_t id);
+   has no leases, or the daemon may not read the file. Sets the file's attributes as they are then, or a
+   mode of 0 if they are not known. */
+int fs_backing_written(const struct fs_daemon *d, uint64_t id, struct stat *st);
 
 /* ---- backing_extents.c ---- */
 /* Handle EXTEND and EXTENTS. */

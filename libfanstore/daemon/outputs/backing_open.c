@@ -38,12 +38,14 @@ static fs_fd open_changed(int file, int flags) {
   return fd;
 }
 
-int fs_backing_written(const struct fs_daemon *d, uint64_t id) {
+int fs_backing_written(const struct fs_daemon *d, uint64_t id, struct stat *st) {
   char name[FS_BACKING_NAME_SIZE];
+  st->st_mode = 0;
   FS_AUTO_CLOSE int fd = openat(d->backing_fd, fs_backing_name(id, name), FS_BACKING_READ);
   if (fd < 0) return errno == ENOENT ? 0 : -1;
-  if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0) return 0;
-  return errno == EAGAIN ? 1 : -1;
+  int written = fcntl(fd, F_SETLEASE, F_RDLCK) == 0 ? 0 : errno == EAGAIN ? 1 : -1;
+  if (fstat(fd, st) < 0) st->st_mode = 0; /* after the lease: what is written before the close is in it */
+  return written;
 }
 
 fs_fd fs_backing_file_open(const struct fs_daemon *d, uint64_t id, int flags) {

@@ -34,16 +34,22 @@ struct fs_publication {
   struct fs_daemon *d;
   struct fs_names_call call; /* PUBLISH */
   uint32_t moves;
-  bool open;  /* nobody has closed or synced the file */
-  fs_err why; /* why there is no replica */
+  bool open;         /* nobody has closed or synced the file */
+  struct stat known; /* its attributes now, if the mode is not 0 */
+  fs_err why;        /* why there is no replica */
   fs_ns_done *done;
   void *ctx;
 };
 
-/* Fills in the backing file's present attributes and the flags. False if there is no such file. */
-static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
+/* Gets the backing file's attributes, if they are not known. */
+static bool fs_backing_stat(const struct fs_daemon *d, uint64_t id, struct stat *st) {
   char name[FS_BACKING_NAME_SIZE];
-  struct stat st;
+  if (st->st_mode == 0 && fstatat(d->backing_fd, fs_backing_name(id, name), st, AT_SYMLINK_NOFOLLOW) < 0) return false;
+  return S_ISREG(st->st_mode);
+}
+
+/* Fills in the attributes of the backing file and the flags. False if there is no such file. */
+static bool fs_backing_fill_by(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags, struct stat *st) {
   const struct fs_backing_file *f = fs_backing_find(d, c->id);
   if (f && f->in) { /* a link to a staged-in file: as it was when found */
     c->size = f->size;
@@ -53,23 +59,28 @@ static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c
     *flags = FS_PUBLISH_STAGED_IN;
     return true;
   }
-  if (fstatat(d->backing_fd, fs_backing_name(c->id, name), &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-    return false;
-  c->size = (uint64_t)st.st_size;
-  c->mtime = st.st_mtim.tv_sec;
-  c->mtime_ns = (uint32_t)st.st_mtim.tv_nsec;
-  c->mode = S_IFREG | (st.st_mode & 07777);
-  c->ctime = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+  if (!fs_backing_stat(d, c->id, st)) return false;
+  c->size = (uint64_t)st->st_size;
+  c->mtime = st->st_mtim.tv_sec;
+  c->mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+  c->mode = S_IFREG | (st->st_mode & 07777);
+  c->ctime = (uint64_t)st->st_ctim.tv_sec * 1000000000u + (uint64_t)st->st_ctim.tv_nsec;
   if (!f || !fs_extents_any(f->extents)) return true;
   c->size = FS_MAX(c->size, fs_extents_end(f->extents));
   *flags = FS_PUBLISH_SHARED;
   return true;
 }
 
+static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
+  struct stat st = {.st_mode = 0};
+  return fs_backing_fill_by(d, c, flags, &st);
+}
+
 /* Completes a PUBLISH of a file of this node with the backing file's attributes and the
-   publication's number. Returns false if there is no backing file; the call's values then count. */
-static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c, bool open) {
-  bool filled = fs_backing_fill(d, &c->publish, &c->flags);
+   publication's number. Returns false if there is no backing file; the call's values then count. `known`:
+   the attributes, or a mode of 0. */
+static bool fs_backing_publishing(struct fs_daemon *d, struct fs_names_call *c, bool open, struct stat *known) {
+  bool filled = fs_backing_fill_by(d, &c->publish, &c->flags, known);
   c->publish.number = ++d->backing_files->published;
   fs_backing_published(d, &c->publish, filled, open);
   struct fs_backing_file *f = fs_backing_find(d, c->publish.id);
@@ -104,7 +115,9 @@ static void fs_publication_answered(void *ctx, fs_err err, const void *body, siz
 
 static void fs_publication_start(struct fs_publication *p) {
   struct fs_daemon *d = p->d;
-  if (p->call.publish.dir == 0 || !fs_backing_publishing(d, &p->call, p->open)) {
+  bool there = p->call.publish.dir != 0 && fs_backing_publishing(d, &p->call, p->open, &p->known);
+  p->known.st_mode = 0; /* the next time they are others */
+  if (!there) {
     fs_publication_end(p, -ENOENT, NULL, 0);
     return;
   }
@@ -172,7 +185,7 @@ void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
 
 void fs_backing_to_write(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_file *f = fs_backing_find(d, id);
-  if (f) fs_backing_is_open(d, f);
+  if (f) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS); /* its close publishes it, if it has changed */
 }
 
 void fs_backing_grows(struct fs_daemon *d, struct fs_backing_file *f) {
@@ -195,7 +208,15 @@ static void fs_watch_published(void *ctx, fs_err err, const void *body, size_t n
   if (err < 0 && err != -ENOENT) fs_open_enter(w.d, f, &w.d->backing_files->open, FS_OPEN_NS); /* it is tried again */
 }
 
-static void fs_watch_publish(struct fs_daemon *d, struct fs_backing_file *f, bool open) {
+/* Publishes a file that is not open, with the attributes that it has now. */
+static void fs_watch_publish_known(struct fs_daemon *d, uint64_t id, const struct stat *st, struct fs_watched *w) {
+  struct fs_publication *p = fs_publication_make(d, id, fs_watch_published, w);
+  if (!p) return;
+  p->known = *st;
+  fs_publication_start(p);
+}
+
+static void fs_watch_publish(struct fs_daemon *d, struct fs_backing_file *f, bool open, const struct stat *st) {
   struct fs_watched *w = f->publishing ? NULL : malloc(sizeof(*w));
   if (!w) {
     fs_backing_is_open(d, f); /* for another look */
@@ -206,8 +227,10 @@ static void fs_watch_publish(struct fs_daemon *d, struct fs_backing_file *f, boo
   d->backing_files->publishing++;
   if (open)
     fs_backing_publish_open(d, f->id, fs_watch_published, w);
-  else
+  else if (d->replicas)
     fs_backing_publish(d, f->id, fs_watch_published, w);
+  else
+    fs_watch_publish_known(d, f->id, st, w);
 }
 
 static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_publish *c) {
@@ -223,20 +246,20 @@ static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_
  */
 static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_call_publish c = {.id = f->id};
+  struct stat st;
   uint32_t flags;
   fs_chain_drop(&f->open);
   if (f->creating || f->removed || f->gone || f->dir == 0) return; /* fs_backing_created enters it */
-  /* First this, then the attributes: what is written before the close is in them. */
-  bool open = fs_backing_written(d, f->id) > 0;
+  bool open = fs_backing_written(d, f->id, &st) > 0;
   if (open) fs_open_enter(d, f, &d->backing_files->open, FS_OPEN_NS);
   open = open && !fs_locks_writable(d, f->id);
-  if ((open && f->mode == 0) || !fs_backing_fill(d, &c, &flags)) return;
+  if ((open && f->mode == 0) || !fs_backing_fill_by(d, &c, &flags, &st)) return;
   bool same = fs_watch_same(f, &c), whole = !open && f->untold;
   if (same && whole && !d->replicas) {
     f->untold = false;
     fs_modules_published(d, f->id);
   }
-  if (!same || (whole && d->replicas)) fs_watch_publish(d, f, open);
+  if (!same || (whole && d->replicas)) fs_watch_publish(d, f, open, &st);
 }
 
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
@@ -312,8 +335,9 @@ static void fs_backing_called(void *ctx, fs_err err, const void *body, size_t n)
 static void fs_backing_replicated(void *ctx, fs_err err) {
   struct fs_client_call *call = ctx;
   struct fs_daemon *d = call->d;
+  struct stat st = {.st_mode = 0};
   call->publish.why = err;
-  (void)fs_backing_publishing(d, &call->publish.call, false);
+  (void)fs_backing_publishing(d, &call->publish.call, false, &st);
   fs_ns_call(d->ns, d->now, &call->publish.call, fs_backing_called, call);
 }
 

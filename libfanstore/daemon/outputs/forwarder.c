@@ -172,7 +172,8 @@ static int fs_forwarder_open(const struct fs_forwarder *r) {
 
 /* If it cannot be told, no write may be lost. */
 static bool fs_forwarder_written(const struct fs_forwarder *r) {
-  return fs_backing_written(r->d, r->id) != 0;
+  struct stat st;
+  return fs_backing_written(r->d, r->id, &st) != 0;
 }
 
 /* Answers the calls that wait for no more than `upto`. */
