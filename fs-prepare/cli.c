@@ -43,7 +43,7 @@ static fs_err on_option(void *ctx, int id, const char *value) {
       fs_prep_version();
     exit(fs_prep_finish(FS_EXIT_OK));
   }
-  if (id != FS_OPT_WORD) return cli->set(cli->ctx, id, value);
+  if (id != FS_OPT_WORD || cli->want == 0) return cli->set(cli->ctx, id, value);
   if (cli->got == cli->want) {
     fs_say("%s: '%s' is one argument too many (see fs-prepare %s --help)", cli->command, value, cli->command);
     return -EINVAL;

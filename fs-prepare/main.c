@@ -11,7 +11,7 @@ static const struct {
   const char *words;
   const char *what;
 } commands[] = {
-    {"pack", fs_prep_pack, "[options] SOURCE DATASET", "pack the directory SOURCE into a new dataset"},
+    {"pack", fs_prep_pack, "[options] SOURCE... DATASET", "pack directories or archives into a new dataset"},
     {"verify", fs_prep_verify, "DATASET", "check every checksum and every block"},
     {"info", fs_prep_info, "DATASET [--json]", "show sizes, counts and partitions"},
     {"list", fs_prep_list, "DATASET [-l] [-0]", "list the files"},
@@ -22,7 +22,7 @@ static void help(void) {
   printf("usage: fs-prepare COMMAND [options] ...\n\nPacks a directory tree into a FanStore dataset: compressed "
          "partitions and an index.\n\n");
   for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
-    printf("  %-7s %-26s %s\n", commands[i].name, commands[i].words, commands[i].what);
+    printf("  %-7s %-27s %s\n", commands[i].name, commands[i].words, commands[i].what);
   printf("\nfs-prepare COMMAND --help shows the options of a command.\n");
 }
 

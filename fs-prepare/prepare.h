@@ -15,7 +15,7 @@
 #include "util/sys.h"
 #include "util/util.h"
 
-enum { FS_EXIT_OK = 0, FS_EXIT_FAILED = 1, FS_EXIT_USAGE = 2 };
+enum { FS_EXIT_OK = 0, FS_EXIT_FAILED = 1, FS_EXIT_USAGE = 2, FS_EXIT_LEFT_OUT = 3 };
 
 /* The commands. argv[0] is the command's name. They return the exit status. */
 int fs_prep_pack(int argc, char **argv);
@@ -37,7 +37,7 @@ struct fs_prep_cli {
   const struct fs_opt *opts;
   size_t nopts;
   const char *word_names[2];
-  size_t want;
+  size_t want;                                         /* 0: all words go to `set`, with FS_OPT_WORD */
   fs_err (*set)(void *ctx, int id, const char *value); /* prints a line itself if it refuses */
   void *ctx;
   const char *word[2]; /* set by the parser */

@@ -74,7 +74,7 @@ static int choose_by_samples(const struct encoding *e, const struct fs_item *ite
   for (uint64_t i = 0; i < k; i++) {
     uint64_t at = (k == 1 ? 0 : i * (nblocks - 1) / (k - 1)) * block;
     size_t n = (size_t)FS_MIN(block, item->size - at);
-    fs_err err = fs_pread_full(fd, plain, n, at);
+    fs_err err = fs_item_read(plan->tree, item, fd, plain, n, at);
     if (err < 0) return err;
     fs_ssize put = encode_block(e, plain, n, out);
     if (put < 0) return (int)put;
@@ -82,6 +82,20 @@ static int choose_by_samples(const struct encoding *e, const struct fs_item *ite
     stored += (uint64_t)put;
   }
   return worth(plan->opts, item->size, all, stored) ? CHOICE_ENCODED : CHOICE_RAW;
+}
+
+void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n) {
+  struct encoding e = {.plan = plan, .row = plan->codecs.wanted, .encoder = fs_encoder_new()};
+  FS_AUTO_FREE uint8_t *out = malloc(plan->opts->block_size);
+  uint64_t stored = 0;
+  fs_ssize put = e.encoder != NULL && out != NULL ? 0 : -ENOMEM;
+  for (size_t at = 0; at < n && put >= 0; at += plan->opts->block_size) {
+    put = encode_block(&e, plain + at, FS_MIN(n - at, (size_t)plan->opts->block_size), out);
+    stored += put >= 0 ? (uint64_t)put : 0;
+  }
+  fs_encoder_free(e.encoder);
+  const bool encoded = put >= 0 && worth(plan->opts, item->size, n, stored);
+  atomic_store(&item->choice, encoded ? CHOICE_ENCODED : CHOICE_RAW);
 }
 
 static int choice_of(const struct encoding *e, struct fs_item *item, int fd) {
@@ -127,9 +141,10 @@ static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
 }
 
 /* Reads the chunk's plain bytes. Returns -ESTALE if the item changed meanwhile. */
-static fs_err read_plain(int fd, const struct fs_item *item, const struct fs_chunk *c, uint8_t *plain) {
-  fs_err err = fs_pread_full(fd, plain, (size_t)c->plain_len, c->offset);
-  fs_err changed = fs_item_check(fd, item);
+static fs_err read_plain(const struct fs_tree *tree, int fd, const struct fs_chunk *c, uint8_t *plain) {
+  const struct fs_item *item = &tree->items[c->item];
+  fs_err err = fs_item_read(tree, item, fd, plain, (size_t)c->plain_len, c->offset);
+  fs_err changed = fs_item_check(tree, fd, item);
   return changed < 0 ? changed : err;
 }
 
@@ -141,17 +156,18 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   const uint64_t block = plan->opts->block_size;
   e->row = plan->codecs.wanted;
   const bool raw = e->row == FS_CODEC_RAW;
-  FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
-  if (fd < 0) return fd;
+  const bool here = fs_item_stream(plan->tree, item) != NULL; /* `plain` has the bytes */
+  FS_AUTO_CLOSE int fd = here ? -1 : fs_item_open(plan->tree, item);
+  if (fd < 0 && !here) return fd;
   c->nblocks = (uint32_t)((c->plain_len + block - 1) / block);
   c->blocks = blocks;
   c->stored = out;
-  fs_err err = read_plain(fd, item, c, raw ? out : plain);
+  fs_err err = here ? 0 : read_plain(plan->tree, fd, c, raw ? out : plain);
   if (err < 0) return err;
   int choice = raw ? CHOICE_RAW : c->whole ? CHOICE_OPEN : choice_of(e, item, fd);
   if (choice < 0) return choice;
   if (choice == CHOICE_RAW) {
-    if (!raw) memcpy(out, plain, (size_t)c->plain_len);
+    if (!raw || here) memcpy(out, plain, (size_t)c->plain_len);
     set_raw(plan, c, blocks);
   } else {
     err = encode(e, c, plain, choice, out, blocks);
@@ -179,10 +195,17 @@ void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t
   struct encoding e = {.plan = plan, .encoder = encoder};
   uint8_t *out = batch->stored;
   struct fs_chunk_block *blocks = batch->blocks;
-  for (uint32_t i = 0; i < batch->n; i++) {
+  if (batch->stream != NULL) fs_stream_read(plan, batch, plain);
+  const uint32_t n = batch->err < 0 ? batch->n - 1 : batch->n;
+  for (uint32_t i = 0; i < n; i++) {
     struct fs_chunk *c = &batch->chunk[i];
-    batch->err = fill(&e, c, plain, out, blocks);
-    if (batch->err < 0) batch->n = i + 1;
+    fs_err err = fill(&e, c, plain, out, blocks);
+    if (batch->stream != NULL) plain += c->plain_len;
+    if (err < 0) {
+      batch->err = err;
+      batch->n = i + 1;
+      return;
+    }
     out += c->stored_len;
     blocks += c->nblocks;
   }

@@ -32,10 +32,19 @@ struct search {
   _Atomic bool failed;
 };
 
-fs_err fs_item_check(int fd, const struct fs_item *item) {
+/* Checks that an archive is the one that was scanned. */
+static fs_err check_archive(const struct fs_source *src, const struct stat *st) {
+  bool same = st->st_size == src->st.st_size && st->st_mtim.tv_sec == src->st.st_mtim.tv_sec &&
+              st->st_mtim.tv_nsec == src->st.st_mtim.tv_nsec;
+  return same ? 0 : -ESTALE;
+}
+
+fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *item) {
   struct stat st = {0};
   fs_err err = fs_sys_fstat(fd, &st);
   if (err < 0) return err;
+  const struct fs_source *src = &tree->sources[item->source];
+  if (src->kind != FS_SOURCE_DIR) return check_archive(src, &st);
   bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == item->size && st.st_mtim.tv_sec == item->mtime_sec &&
               st.st_mtim.tv_nsec == item->mtime_nsec && st.st_ino == item->ino && st.st_dev == item->dev;
   return same ? 0 : -ESTALE;
@@ -43,23 +52,36 @@ fs_err fs_item_check(int fd, const struct fs_item *item) {
 
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item) {
   const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
-  fs_fd fd = item->followed ? fs_sys_openat(tree->root, item->path, flags | O_CLOEXEC, 0)
-                            : fs_prep_open_beneath(tree->root, item->path, flags, 0);
+  const struct fs_source *src = &tree->sources[item->source];
+  if (src->kind == FS_SOURCE_FLAT) return (fs_fd)fs_sys_fcntl(src->fd, F_DUPFD_CLOEXEC, 0);
+  const char *path = item->path + src->skip;
+  fs_fd fd = item->followed ? fs_sys_openat(src->fd, path, flags | O_CLOEXEC, 0)
+                            : fs_prep_open_beneath(src->fd, path, flags, 0);
   return fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR || fd == -ENXIO ? -ESTALE : fd;
+}
+
+fs_err fs_item_read(const struct fs_tree *tree, const struct fs_item *item, int fd, void *buf, size_t n, uint64_t at) {
+  bool flat = tree->sources[item->source].kind == FS_SOURCE_FLAT;
+  return fs_pread_full(fd, buf, n, at + (flat ? item->ino : 0));
 }
 
 /* Opens an item and checks that it is unchanged since the walk. Returns like fs_item_open. */
 static fs_fd open_checked(const struct fs_tree *tree, const struct fs_item *item) {
   fs_fd fd = fs_item_open(tree, item);
-  fs_err err = fd < 0 ? 0 : fs_item_check(fd, item);
+  fs_err err = fd < 0 ? 0 : fs_item_check(tree, fd, item);
   if (err == 0) return fd;
   close(fd);
   return err;
 }
 
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
-  const char *source = plan->opts->source;
-  const char *path = item->path;
+  const struct fs_source *src = &plan->tree->sources[item->source];
+  const char *source = src->path;
+  const char *path = item->path + src->skip;
+  if (src->kind == FS_SOURCE_STREAM) {
+    fs_stream_say(src, item, err);
+    return;
+  }
   if (err == -EIO) { /* probably an early end, not a bad disk */
     FS_AUTO_CLOSE int fd = open_checked(plan->tree, item);
     if (fd == -ESTALE) err = fd;
@@ -114,7 +136,7 @@ static fs_err sample(struct search *s, struct candidate *c) {
   uint64_t n = FS_MIN((uint64_t)SAMPLE, item->size);
   const uint64_t at[3] = {0, (item->size - n) / 2, item->size - n};
   fs_err err = 0;
-  for (size_t i = 0; i < 3 && err == 0; i++) err = fs_pread_full(fd, buf + i * n, n, at[i]);
+  for (size_t i = 0; i < 3 && err == 0; i++) err = fs_item_read(s->plan->tree, item, fd, buf + i * n, n, at[i]);
   if (err == 0) c->sample = fs_xxh3(buf, 3 * n);
   return err;
 }
@@ -129,7 +151,7 @@ static fs_err checksum(struct search *s, struct candidate *c) {
   fs_err err = hash != NULL ? 0 : -ENOMEM;
   for (uint64_t at = 0; at < item->size && err == 0 && fs_prep_signal == 0; at += COMPARE) {
     size_t n = (size_t)FS_MIN(item->size - at, (uint64_t)COMPARE);
-    err = fs_pread_full(fd, buf, n, at);
+    err = fs_item_read(s->plan->tree, item, fd, buf, n, at);
     if (err == 0) fs_xxh3_update(hash, buf, n);
   }
   if (err == 0) c->sample = fs_xxh3_digest(hash);
@@ -154,13 +176,14 @@ static void checksum_run(void *ctx, uint64_t r) {
   if (s->runs[r].to - s->runs[r].from > COMPARE_ALL) look_at_run(s, r, checksum);
 }
 
-/* Compares two files. Returns 1 if equal, 0, or a negative errno. */
-static int compare(int a, int b, uint64_t size, uint8_t *buf) {
-  for (uint64_t at = 0; at < size; at += COMPARE) {
-    size_t n = (size_t)FS_MIN(size - at, (uint64_t)COMPARE);
+/* Compares two open files of one size. Returns 1 if equal, 0, or a negative errno. */
+static int compare(const struct fs_tree *tree, const struct fs_item *a, int fd, const struct fs_item *b, int other,
+                   uint8_t *buf) {
+  for (uint64_t at = 0; at < a->size; at += COMPARE) {
+    size_t n = (size_t)FS_MIN(a->size - at, (uint64_t)COMPARE);
     if (fs_prep_signal != 0) return -EINTR;
-    fs_err err = fs_pread_full(a, buf, n, at);
-    if (err == 0) err = fs_pread_full(b, buf + COMPARE, n, at);
+    fs_err err = fs_item_read(tree, a, fd, buf, n, at);
+    if (err == 0) err = fs_item_read(tree, b, other, buf + COMPARE, n, at);
     if (err < 0) return err;
     if (memcmp(buf, buf + COMPARE, n) != 0) return 0;
   }
@@ -173,10 +196,10 @@ static int equal_items(const struct fs_tree *tree, const struct fs_item *a, cons
   FS_AUTO_FREE uint8_t *buf = malloc(2 * COMPARE);
   if (fd < 0 || other < 0) return fd < 0 ? fd : other;
   if (buf == NULL) return -ENOMEM;
-  int equal = compare(fd, other, a->size, buf);
+  int equal = compare(tree, a, fd, b, other, buf);
   if (equal < 0) return equal;
-  fs_err err = fs_item_check(fd, a);
-  if (err == 0) err = fs_item_check(other, b);
+  fs_err err = fs_item_check(tree, fd, a);
+  if (err == 0) err = fs_item_check(tree, other, b);
   return err < 0 ? err : equal;
 }
 
@@ -219,6 +242,7 @@ fs_err fs_plan_find_equal(struct fs_plan *plan) {
     for (size_t i = 0; i < tree->n; i++) {
       const struct fs_item *item = &tree->items[i];
       if (!S_ISREG(item->mode) || item->alias || item->size <= plan->chunk) continue;
+      if (fs_item_stream(tree, item) != NULL) continue; /* would have to be read twice */
       if (pass == 1) s.c[s.n] = (struct candidate){i, item->size, 0, item->replicate};
       s.n++;
     }

@@ -119,9 +119,11 @@ bool fs_links_out(const struct fs_links *links, const char *path, size_t region,
 
 /* Also finds the mount's other name, with the symlinks before its last component resolved: programs
    may use it. */
-void fs_links_init(struct fs_links *links, int root, const struct fs_pack_options *o) {
-  *links = (struct fs_links){.root = root, .mount = o->mount, .outside_packed = o->dereference == FS_DEREF_OUTSIDE};
-  FS_AUTO_FREE char *parent = strdup(o->mount);
+void fs_links_init(struct fs_links *links, const struct fs_source *src, const struct fs_pack_options *o) {
+  *links = (struct fs_links){.root = src->fd, .outside_packed = o->dereference == FS_DEREF_OUTSIDE};
+  int used = snprintf(links->mount, sizeof links->mount, "%s%s%s", o->mount, src->skip != 0 ? "/" : "", src->prefix);
+  if (used < 0 || (size_t)used >= sizeof links->mount) snprintf(links->mount, sizeof links->mount, "%s", o->mount);
+  FS_AUTO_FREE char *parent = strdup(links->mount);
   if (parent == NULL) return;
   char *name = strrchr(parent, '/');
   *name++ = '\0';

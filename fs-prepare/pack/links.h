@@ -7,12 +7,12 @@
 #include "pack.h"
 
 struct fs_links {
-  int root; /* SOURCE */
-  const char *mount;
+  int root;                  /* SOURCE */
+  char mount[PATH_MAX];      /* of SOURCE: its place below the dataset's mount */
   char mount_real[PATH_MAX]; /* the mount's path without symlinks; "": the same */
   bool outside_packed;       /* the target of a link that leads out is packed in its place */
 };
-void fs_links_init(struct fs_links *links, int root, const struct fs_pack_options *o);
+void fs_links_init(struct fs_links *links, const struct fs_source *src, const struct fs_pack_options *o);
 /*
  * Returns true if the symlink at `path` (below SOURCE) leads out of SOURCE for a program on the
  * mount. `region` is the length of the path of the region that the link lies in. A link to a

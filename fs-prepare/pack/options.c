@@ -17,6 +17,11 @@ enum {
   OPT_ALIGN,
   OPT_DEREFERENCE,
   OPT_ORDER,
+  OPT_SOURCE,
+  OPT_SHARDS,
+  OPT_FILES_FROM,
+  OPT_NULL,
+  OPT_KEEP_GOING,
   OPT_FORCE
 };
 
@@ -38,12 +43,19 @@ static const struct fs_opt options[] = {
      "pack what symlinks lead to in their place: of all of them, or of\nthose that lead outside of SOURCE",
      OPT_DEREFERENCE},
     {"order", 0, "ORDER", "order in the partitions: path, shuffle or size (largest first; default path)", OPT_ORDER},
+    {"source", 0, "PREFIX=PATH", "pack the directory or archive PATH as the directory PREFIX (repeatable)", OPT_SOURCE},
+    {"shards", 0, "HOW",
+     "nest: each SOURCE into a directory of its name (default for several)\nmerge: all into one tree", OPT_SHARDS},
+    {"files-from", 0, "FILE", "pack only the names that FILE lists, or standard input if FILE is -", OPT_FILES_FROM},
+    {"null", '0', NULL, "names of --files-from end with NUL, not newline", OPT_NULL},
+    {"keep-going", 'k', NULL, "leave out what cannot be packed, name it, and exit with status 3", OPT_KEEP_GOING},
     {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
     FS_OPT_COMMON,
 };
 
 static const char about[] =
-    "Packs the directory SOURCE into a new dataset, the directory DATASET. It appears only when it is complete.\n"
+    "Packs SOURCE, a directory or an archive (tar, also compressed; zip), into a new dataset, the directory DATASET.\n"
+    "It appears only when it is complete.\n"
     "A GLOB without '/' is matched against the last component, others against the path below SOURCE; '*' does not\n"
     "match '/', '**' does. What matches a directory holds for all below it.";
 
@@ -126,9 +138,34 @@ static fs_err set_order(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
+static fs_err set_shards(struct fs_pack_options *o, const char *value) {
+  if (strcmp(value, "nest") == 0)
+    o->shards = FS_SHARDS_NEST;
+  else if (strcmp(value, "merge") == 0)
+    o->shards = FS_SHARDS_MERGE;
+  else
+    return bad("shards", value, "give nest or merge");
+  return 0;
+}
+
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_pack_options *o = ctx;
   switch (id) {
+  case FS_OPT_WORD:
+    return fs_pack_add_source(o, NULL, value);
+  case OPT_SOURCE:
+    return fs_pack_set_source(o, value);
+  case OPT_SHARDS:
+    return set_shards(o, value);
+  case OPT_FILES_FROM:
+    o->files_from = value;
+    return 0;
+  case OPT_NULL:
+    o->null = true;
+    return 0;
+  case OPT_KEEP_GOING:
+    o->keep_going = true;
+    return 0;
   case OPT_PARTITIONS:
     if (fs_parse_u64(value, 1, FS_MAX_PARTITIONS - 64, &o->partitions) < 0)
       return bad("partitions", value, "give a number from 1 to 65472");
@@ -161,35 +198,6 @@ static fs_err set(void *ctx, int id, const char *value) {
   }
 }
 
-static bool has_dotdot(const char *path) {
-  for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
-    if ((p == path || p[-1] == '/') && (p[2] == '/' || p[2] == '\0')) return true;
-  return false;
-}
-
-/* Sets the mount to SOURCE as the user names it, made absolute: scripts use the same name, with its
-   symlinks. */
-static fs_err default_mount(struct fs_pack_options *o) {
-  FS_AUTO_FREE char *base = NULL;
-  FS_AUTO_FREE char *joined = NULL;
-  const char *path = o->source;
-  if (has_dotdot(path)) { /* after a symlink ".." is not lexical */
-    base = realpath(path, NULL);
-    if (base == NULL) return -errno;
-    path = base;
-  } else if (path[0] != '/') {
-    base = getcwd(NULL, 0);
-    if (base == NULL) return -errno;
-    size_t size = strlen(base) + strlen(path) + 2;
-    joined = malloc(size);
-    if (joined == NULL) return -ENOMEM;
-    snprintf(joined, size, "%s/%s", base, path);
-    path = joined;
-  }
-  fs_ssize n = fs_path_normalize(path, o->mount, sizeof o->mount);
-  return n < 0 ? (fs_err)n : n == 1 ? -EINVAL : 0;
-}
-
 fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   *o = (struct fs_pack_options){.codec = FS_CHOOSE_AUTO,
                                 .codec_text = "auto",
@@ -198,26 +206,14 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                                 .align = FS_ALIGN,
                                 .jobs = fs_prep_cpus()};
   struct fs_prep_cli cli = {.command = "pack",
-                            .synopsis = "[options] SOURCE DATASET",
+                            .synopsis = FS_PACK_SYNOPSIS,
                             .about = about,
                             .opts = options,
                             .nopts = FS_ARRAY_LEN(options),
-                            .word_names = {"SOURCE", "DATASET"},
-                            .want = 2,
                             .set = set,
                             .ctx = o};
   fs_err err = fs_prep_parse(&cli, argc, argv);
-  if (err < 0) return err;
-  o->source = cli.word[0];
-  o->dataset = cli.word[1];
-  if (o->mount[0] != '\0') return 0;
-  err = default_mount(o);
-  /* ENOENT and ENOTDIR are reported when SOURCE is opened. */
-  if (err < 0 && err != -ENOENT && err != -ENOTDIR)
-    fs_say("pack: SOURCE's path cannot be the mount: %s; give one with --mount", strerror(-err));
-  else
-    err = 0;
-  return err;
+  return err < 0 ? err : fs_pack_take_words(o);
 }
 
 static void free_globs(struct fs_globs *g) {
@@ -228,4 +224,5 @@ static void free_globs(struct fs_globs *g) {
 void fs_pack_options_free(struct fs_pack_options *o) {
   free_globs(&o->replicate);
   free_globs(&o->exclude);
+  fs_pack_free_sources(o);
 }

@@ -20,16 +20,6 @@ struct pack {
   struct fs_manifest manifest; /* filled from the new index */
 };
 
-static fs_err open_source(struct pack *p) {
-  p->tree.root = fs_sys_openat(AT_FDCWD, p->o.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (p->tree.root >= 0) return 0;
-  fs_say("%s: %s", p->o.source,
-         p->tree.root == -ENOENT    ? "no such directory; SOURCE is the tree to be packed"
-         : p->tree.root == -ENOTDIR ? "not a directory; SOURCE is the tree to be packed"
-                                    : strerror(-p->tree.root));
-  return p->tree.root;
-}
-
 /* Counts the files that the pipeline has passed: empty ones, shared ones, and those whose last
    chunk came. */
 static void count_progress(struct pack *p, const struct fs_chunk *c) {
@@ -210,6 +200,10 @@ static void summary(struct pack *p) {
   if (duplicates != 0 || p->plan.links != 0)
     printf("  stored once: %" PRIu64 " duplicates (%s), %" PRIu64 " further hard links\n", duplicates,
            fs_format_size(bytes, shared, sizeof shared), p->plan.links);
+  if (p->tree.replaced != 0 || p->tree.absolute != 0)
+    printf("  archives: %" PRIu64 " members replaced by later ones of the same name, %" PRIu64
+           " names without their leading '/'\n",
+           p->tree.replaced, p->tree.absolute);
   say_partitions(&p->store.parts);
   printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
 }
@@ -225,11 +219,11 @@ static fs_err note_target(struct pack *p) {
 }
 
 static fs_err run(struct pack *p) {
-  fs_err err = open_source(p);
+  fs_err err = fs_sources_open(&p->o, &p->tree);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
   if (err == 0) err = fs_target_create(&p->target);
   if (err == 0) err = note_target(p);
-  if (err == 0) err = fs_walk(&p->o, &p->tree);
+  if (err == 0) err = fs_sources_collect(&p->o, &p->tree);
   if (err < 0) return err;
   err = fs_plan_make(&p->plan, &p->o, &p->tree);
   if (err == 0) err = fs_plan_codecs(&p->plan);
@@ -252,7 +246,6 @@ int fs_prep_pack(int argc, char **argv) {
     free(p);
     return FS_EXIT_USAGE;
   }
-  p->tree.root = -1;
   p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
   p->progress.start_ns = p->progress.last_ns = fs_now_ns();
   fs_prep_catch_signals();
@@ -264,6 +257,7 @@ int fs_prep_pack(int argc, char **argv) {
     _exit(128 + fs_prep_signal);
   }
   if (err == 0) summary(p);
+  const int done = p->tree.left_out != 0 ? FS_EXIT_LEFT_OUT : FS_EXIT_OK;
   fs_store_free(&p->store);
   fs_plan_codecs_free(&p->plan);
   fs_plan_free(&p->plan);
@@ -271,5 +265,5 @@ int fs_prep_pack(int argc, char **argv) {
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);
   free(p);
-  return fs_prep_finish(err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED);
+  return fs_prep_finish(err == 0 ? done : FS_EXIT_FAILED);
 }

@@ -16,18 +16,29 @@
 #include "../prepare.h"
 #include "codec/encode.h"
 #include "index/builder.h"
+#include "sources.h"
 
 struct fs_globs {
   char **glob;
   size_t n;
 };
+bool fs_globs_match(const struct fs_globs *g, const char *path);
+/* Returns true if a pattern matches the path or a directory above it. */
+bool fs_globs_match_above(const struct fs_globs *g, const char *path);
 
 enum fs_dereference { FS_DEREF_NONE, FS_DEREF_OUTSIDE, FS_DEREF_ALL };
 enum fs_codec_choice { FS_CHOOSE_AUTO, FS_CHOOSE_RAW, FS_CHOOSE_LZ4, FS_CHOOSE_LZ4HC, FS_CHOOSE_ZSTD };
+enum fs_shards { FS_SHARDS_DEFAULT, FS_SHARDS_NEST, FS_SHARDS_MERGE }; /* default: nest several */
 enum fs_order { FS_ORDER_PATH, FS_ORDER_SHUFFLE, FS_ORDER_SIZE };
 
 struct fs_pack_options {
-  const char *source, *dataset;
+  const char *source, *dataset; /* source: the first one */
+  struct fs_source_arg *sources;
+  uint32_t nsources;
+  enum fs_shards shards;
+  const char *files_from; /* NULL: all names */
+  bool null;              /* its names end with NUL */
+  bool keep_going;
   char mount[PATH_MAX];
   char codec_text[32];
   enum fs_codec_choice codec;
@@ -45,13 +56,20 @@ struct fs_pack_options {
    fs_pack_options_free. */
 fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv);
 void fs_pack_options_free(struct fs_pack_options *o);
+/* For the parser: add a word or the value of --source; then take DATASET from the words, check the
+   combination and set the mount. Each returns 0, or a negative errno after one line on stderr. */
+#define FS_PACK_SYNOPSIS "[options] SOURCE... DATASET"
+fs_err fs_pack_add_source(struct fs_pack_options *o, const char *prefix, const char *path);
+fs_err fs_pack_set_source(struct fs_pack_options *o, const char *value);
+fs_err fs_pack_take_words(struct fs_pack_options *o);
+void fs_pack_free_sources(struct fs_pack_options *o);
 
 /* One file, directory or symlink of SOURCE. */
 struct fs_item {
   char *path; /* relative; "" for the root */
   char *target;
   uint64_t size;
-  uint64_t dev, ino;
+  uint64_t dev, ino; /* archives: a number above all devices, and the member (archive.c) */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
   uint32_t mode;
@@ -63,6 +81,7 @@ struct fs_item {
   uint8_t codec;
   uint8_t flags;
   _Atomic int choice; /* large files: CHOICE_* in encode.c */
+  uint32_t source;    /* number in tree->sources */
   uint64_t same;
   uint64_t group; /* hard links: the same number for all of a group; 0: none */
   struct fs_built_block *blocks;
@@ -70,15 +89,18 @@ struct fs_item {
 };
 
 struct fs_tree {
-  int root;         /* descriptor of SOURCE */
+  struct fs_source *sources;
+  uint32_t nsources;
   dev_t target_dev; /* the directory that becomes the dataset */
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
+  uint64_t left_out;           /* names that were left out because of --keep-going */
+  uint64_t replaced, absolute; /* as in struct fs_scan */
 };
-/* Collects the items of SOURCE, in no order. Returns 0, or a negative errno after one or more lines
-   on stderr. */
-fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree);
+/* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
+   stderr. */
+fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
 void fs_tree_free(struct fs_tree *tree);
 
 /* The dataset's table of codecs: how the blocks of each row are encoded. Set before the pipeline starts. */
@@ -122,7 +144,9 @@ fs_err fs_plan_order(struct fs_plan *plan);
    (-ESTALE: the item changed). */
 fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
 /* Checks that an open item is unchanged since the walk. Returns 0 or -ESTALE. */
-fs_err fs_item_check(int fd, const struct fs_item *item);
+fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *item);
+/* Reads bytes of an open item. Returns 0 or a negative errno. */
+fs_err fs_item_read(const struct fs_tree *tree, const struct fs_item *item, int fd, void *buf, size_t n, uint64_t at);
 /* Prints one line about an error of fs_item_open, fs_item_check or a read. */
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
 
@@ -145,17 +169,25 @@ struct fs_chunk {
 #define FS_BATCH_BYTES (1u << 20) /* plain; a single chunk may have more */
 struct fs_batch {
   uint32_t n;
-  fs_err err; /* of the last chunk; those before it are valid */
+  fs_err err;               /* of the last chunk; those before it are valid */
+  struct fs_stream *stream; /* of all chunks; NULL: their items can be opened */
+  uint64_t turn;            /* at the stream */
   struct fs_chunk chunk[FS_BATCH_CHUNKS];
   uint8_t *stored; /* room for all chunks' stored bytes; reused, like `blocks` */
   struct fs_chunk_block *blocks;
 };
+/* Returns the most plain bytes of a batch. */
+static inline uint64_t fs_batch_plain(const struct fs_plan *plan) {
+  return FS_MAX(plan->chunk, (uint64_t)FS_BATCH_BYTES);
+}
 /* Makes room for the largest batch. Returns 0 or -ENOMEM. */
 fs_err fs_batch_room(const struct fs_plan *plan, struct fs_batch *batch);
 void fs_batch_free(struct fs_batch *batch);
 /* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for
-   plan->chunk bytes. Any thread, with an encoder of its own. */
+   fs_batch_plain bytes. Any thread, with an encoder of its own. */
 void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain, struct fs_encoder *encoder);
+/* Chooses the codec of a large file of a stream by its first chunk. */
+void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n);
 
 struct fs_pipeline;
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);

@@ -61,7 +61,7 @@ fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct f
   p->heap = calloc(p->n, sizeof *p->heap);
   if (p->out == NULL || p->heap == NULL) return -ENOMEM;
   for (uint32_t i = 0; i < p->n; i++) p->out[i].fd = -1;
-  fs_prep_open_files(p->n + 64ull + plan->opts->jobs);
+  fs_prep_open_files(p->n + 64ull + plan->opts->jobs + plan->tree->nsources);
   fs_err err = 0;
   for (uint32_t i = 0; i < p->n && err == 0; i++) err = create_one(p, i, first_fd);
   if (err == 0) p->writer = fs_writer_start(p->n);

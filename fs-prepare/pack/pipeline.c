@@ -37,13 +37,13 @@ static bool cursor_ready(const struct fs_pipeline *p) {
   return p->at < p->plan->norder;
 }
 
-static uint64_t item_size(const struct fs_pipeline *p) {
-  return p->plan->tree->items[p->plan->order[p->at]].size;
+static const struct fs_item *next_item(const struct fs_pipeline *p) {
+  return &p->plan->tree->items[p->plan->order[p->at]];
 }
 
 /* Returns the chunk at the cursor, and advances the cursor. */
 static struct fs_chunk next_chunk(struct fs_pipeline *p) {
-  const uint64_t size = item_size(p), len = FS_MIN(size - p->offset, p->plan->chunk);
+  const uint64_t size = next_item(p)->size, len = FS_MIN(size - p->offset, p->plan->chunk);
   struct fs_chunk c = {.item = p->plan->order[p->at], .offset = p->offset, .plain_len = len, .whole = len == size};
   p->offset += len;
   if (p->offset == size) {
@@ -58,12 +58,15 @@ static void fill_batch(struct fs_pipeline *p, struct fs_batch *b) {
   uint64_t bytes = 0;
   b->n = 0;
   b->err = 0;
+  b->stream = fs_item_stream(p->plan->tree, next_item(p));
   while (b->n < FS_BATCH_CHUNKS && cursor_ready(p)) {
-    uint64_t len = FS_MIN(item_size(p) - p->offset, p->plan->chunk);
+    uint64_t len = FS_MIN(next_item(p)->size - p->offset, p->plan->chunk);
     if (b->n != 0 && bytes + len > FS_BATCH_BYTES) break;
+    if (fs_item_stream(p->plan->tree, next_item(p)) != b->stream) break;
     b->chunk[b->n++] = next_chunk(p);
     bytes += len;
   }
+  if (b->stream != NULL) b->turn = fs_stream_turn(b->stream);
 }
 
 /* Waits for room and claims the next batch. Returns NULL at the end or when stopped. Called with
@@ -84,6 +87,7 @@ static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plai
   if (plain == NULL || encoder == NULL || fs_batch_room(plan, b) < 0) {
     b->n = 1;
     b->err = -ENOMEM;
+    if (b->stream != NULL) fs_stream_fail(b->stream, -ENOMEM);
   } else {
     fs_encode_batch(plan, b, plain, encoder);
   }
@@ -91,7 +95,7 @@ static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plai
 
 static void *work(void *arg) {
   struct fs_pipeline *p = arg;
-  FS_AUTO_FREE uint8_t *plain = malloc(p->plan->chunk);
+  FS_AUTO_FREE uint8_t *plain = malloc(fs_batch_plain(p->plan));
   struct fs_encoder *encoder = fs_encoder_new();
   pthread_mutex_lock(&p->lock);
   for (struct slot *s; (s = claim(p)) != NULL;) {

@@ -144,7 +144,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
     return err;
   }
   bool replace;
-  err = check_nesting(t, o->source);
+  err = 0;
+  for (uint32_t i = 0; i < o->nsources && err == 0; i++) err = check_nesting(t, o->sources[i].path);
   if (err == 0) err = may_make(t, o->force, &replace);
   if (err < 0) return err;
   t->parent_fd = fs_sys_openat(AT_FDCWD, t->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

@@ -31,6 +31,8 @@ struct problem {
 struct shared {
   const struct fs_pack_options *o;
   const struct fs_tree *tree;
+  const struct fs_source *source;
+  uint32_t number; /* of the source */
   int root;
   uid_t user;
   struct fs_links links;
@@ -74,10 +76,25 @@ static fs_err add_problem(struct walker *w, const char *path, const char *what) 
   return 0;
 }
 
-static bool matches(const struct fs_globs *g, const char *path) {
+bool fs_globs_match(const struct fs_globs *g, const char *path) {
   for (size_t i = 0; i < g->n; i++)
     if (fs_glob_match(g->glob[i], path)) return true;
   return false;
+}
+
+/* Returns a path of the source as a path of the dataset, from malloc, or NULL. */
+static char *in_dataset(const struct shared *sh, const char *path) {
+  const char *prefix = sh->source->prefix;
+  char *out = NULL;
+  if (prefix[0] == '\0') return strdup(path);
+  return asprintf(&out, "%s%s%s", prefix, path[0] != '\0' ? "/" : "", path) < 0 ? NULL : out;
+}
+
+/* Compares a path of the source with patterns, which are for paths of the dataset. */
+static bool matches(const struct shared *sh, const struct fs_globs *g, const char *path) {
+  if (g->n == 0) return false;
+  FS_AUTO_FREE char *whole = in_dataset(sh, path);
+  return whole != NULL && fs_globs_match(g, whole);
 }
 
 static fs_err push(struct shared *sh, const char *path, const struct pending *p) {
@@ -124,7 +141,7 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
   /* Names through symlinks are not counted. */
   bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE;
   fs_err err = grow(&w->items, w->n, &w->room, sizeof *w->items);
-  char *copy = err < 0 ? NULL : strdup(path);
+  char *copy = err < 0 ? NULL : in_dataset(w->sh, path);
   if (copy == NULL) {
     free(target);
     return -ENOMEM;
@@ -139,6 +156,7 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
       .mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
       .mode = st->st_mode & (S_IFMT | 07777),
       .depth = p->depth,
+      .source = w->sh->number,
       .replicate = p->replicate,
       .followed = p->followed,
       .linked = many || (!S_ISDIR(st->st_mode) && st->st_nlink > 1),
@@ -189,7 +207,7 @@ static fs_err visit_dir(struct walker *w, const char *path, struct pending *p, c
     fs_err err = fs_ancestor_add(&w->ancestors, p->chain, st, &p->chain);
     if (err < 0) return err;
   }
-  return push(w->sh, path, p);
+  return w->sh->o->files_from != NULL ? 0 : push(w->sh, path, p);
 }
 
 static const char *file_problem(struct walker *w, int dir, const char *name, const struct pending *p,
@@ -206,14 +224,15 @@ static const char *file_problem(struct walker *w, int dir, const char *name, con
 static fs_err visit(struct walker *w, int dir, const char *name, const char *path, const struct pending *in) {
   struct shared *sh = w->sh;
   struct stat st;
-  if (matches(&sh->o->exclude, path)) return 0;
-  if (strlen(path) >= PATH_MAX) return add_problem(w, path, "has a path of more than 4095 bytes");
+  if (matches(sh, &sh->o->exclude, path)) return 0;
+  if (strlen(path) + sh->source->skip >= PATH_MAX) return add_problem(w, path, "has a path of more than 4095 bytes");
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-    return add_problem(w, path, errno == ENOENT ? "vanished" : strerror(errno));
+    const char *gone = sh->o->files_from != NULL ? "is not there" : "vanished";
+    return add_problem(w, path, errno == ENOENT ? gone : strerror(errno));
   }
   struct pending p = *in;
   p.depth++;
-  p.replicate |= matches(&sh->o->replicate, path);
+  p.replicate |= matches(sh, &sh->o->replicate, path);
   const char *problem = NULL;
   char *target = NULL;
   int err = S_ISLNK(st.st_mode) ? visit_link(w, dir, name, path, &p, &st, &target) : 0;
@@ -309,6 +328,54 @@ static void walk_one(void *ctx, uint64_t i) {
   walk_thread((struct walker *)ctx + i);
 }
 
+/* Visits one component of a name of --files-from. Returns 1 if names may lie below it, 0, or a
+   negative errno. */
+static int visit_component(struct walker *w, const char *path, bool last) {
+  FS_AUTO_FREE char *whole = in_dataset(w->sh, path);
+  if (whole == NULL) return -ENOMEM;
+  const struct pending in = {.depth = (uint16_t)(fs_path_depth(whole) - 1),
+                             .replicate = fs_globs_match_above(&w->sh->o->replicate, whole)};
+  const size_t items = w->n;
+  fs_err err = visit(w, w->sh->root, path, path, &in);
+  if (err < 0 || w->n == items) return err;
+  if (S_ISDIR(w->items[items].mode)) return 1;
+  return last ? 0 : add_problem(w, path, "is no directory, but --files-from names what is below it");
+}
+
+/*
+ * Visits a name and the directories above it. Those that it shares with the name before it, in their
+ * order, were visited. `stop` is the last path below which nothing can be visited.
+ */
+static fs_err visit_name(struct walker *w, const char *before, const char *name, char stop[PATH_MAX]) {
+  const size_t n = strlen(name), stopped = strlen(stop);
+  size_t same = 0;
+  if (n >= PATH_MAX) return add_problem(w, name, "has a path of more than 4095 bytes");
+  if (stopped != 0 && strncmp(stop, name, stopped) == 0 && name[stopped] == '/') return 0;
+  for (size_t i = 0; before[i] == name[i] && name[i] != '\0'; i++)
+    if (name[i + 1] == '/' && (before[i + 1] == '/' || before[i + 1] == '\0')) same = i + 1;
+  for (size_t at = same + 1; at <= n; at++) {
+    if (name[at] != '/' && name[at] != '\0') continue;
+    memcpy(stop, name, at);
+    stop[at] = '\0';
+    int more = visit_component(w, stop, at == n);
+    if (more <= 0) return more;
+  }
+  stop[0] = '\0';
+  return 0;
+}
+
+static fs_err visit_names(struct walker *w) {
+  char stop[PATH_MAX] = "";
+  struct fs_names names;
+  fs_err err = fs_names_read(w->sh->o->files_from, w->sh->o->null, &names);
+  for (size_t i = 0; i < names.n && err == 0; i++) {
+    if (fs_prep_signal != 0) err = -EINTR;
+    if (err == 0 && names.name[i][0] != '\0') err = visit_name(w, i != 0 ? names.name[i - 1] : "", names.name[i], stop);
+  }
+  fs_names_free(&names);
+  return err;
+}
+
 static int by_path(const void *a, const void *b) {
   return strcmp(((const struct problem *)a)->path, ((const struct problem *)b)->path);
 }
@@ -348,12 +415,13 @@ static void warn_outside(const struct walker *ws, unsigned n) {
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].n;
-  if (total > FS_MAX_ENTRIES) {
-    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", total, FS_MAX_ENTRIES);
+  if (tree->n + total > FS_MAX_ENTRIES) {
+    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + total, FS_MAX_ENTRIES);
     return -EFBIG;
   }
-  tree->items = malloc(total * sizeof *tree->items);
-  if (tree->items == NULL) return -ENOMEM;
+  struct fs_item *more = realloc(tree->items, (tree->n + total) * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  tree->items = more;
   for (unsigned i = 0; i < n; i++) {
     if (ws[i].n != 0) memcpy(tree->items + tree->n, ws[i].items, ws[i].n * sizeof *tree->items);
     tree->n += ws[i].n;
@@ -379,28 +447,32 @@ static void free_walkers(struct walker *ws, unsigned n) {
 
 static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, const struct stat *root,
                        struct fs_tree *tree) {
-  struct pending top = {0};
+  const char *prefix = sh->source->prefix;
+  struct pending top = {.depth = fs_path_depth(prefix), .replicate = fs_globs_match_above(&sh->o->replicate, prefix)};
   fs_err err = add_item(&ws[0], root, "", NULL, &top);
   if (err == 0 && sh->o->dereference != FS_DEREF_NONE) err = fs_ancestor_add(&ws[0].ancestors, NULL, root, &top.chain);
-  if (err == 0) err = push(sh, "", &top);
+  if (err == 0) err = sh->o->files_from != NULL ? visit_names(&ws[0]) : push(sh, "", &top);
   if (err < 0) return err;
   fs_prep_parallel(jobs, jobs, walk_one, ws);
   if (sh->err < 0) return sh->err;
-  err = say_problems(sh->o->source, ws, jobs);
+  err = say_problems(sh->source->path, ws, jobs);
   if (err == 0) warn_outside(ws, jobs);
   return err < 0 ? err : join(tree, ws, jobs);
 }
 
-fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
+fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source) {
+  const struct fs_source *src = &tree->sources[source];
   struct shared sh = {.o = o,
                       .tree = tree,
-                      .root = tree->root,
+                      .source = src,
+                      .number = source,
+                      .root = src->fd,
                       .user = geteuid(),
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .more = PTHREAD_COND_INITIALIZER};
   struct stat st;
-  if (fstat(tree->root, &st) < 0) return -errno;
-  fs_links_init(&sh.links, tree->root, o);
+  if (fstat(src->fd, &st) < 0) return -errno;
+  fs_links_init(&sh.links, src, o);
   struct walker *ws = calloc(o->jobs, sizeof *ws);
   if (ws == NULL) return -ENOMEM;
   for (unsigned i = 0; i < o->jobs; i++) ws[i].sh = &sh;
@@ -408,7 +480,6 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree) {
   for (size_t i = 0; i < sh.n; i++) free(sh.stack[i].path);
   free(sh.stack);
   free_walkers(ws, o->jobs);
-  if (err == -ENOMEM) fs_say("out of memory while walking SOURCE");
   return err;
 }
 
@@ -419,5 +490,5 @@ void fs_tree_free(struct fs_tree *tree) {
     free(tree->items[i].blocks);
   }
   free(tree->items);
-  if (tree->root >= 0) close(tree->root);
+  fs_sources_close(tree);
 }

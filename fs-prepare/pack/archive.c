@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The first pass over an archive: reads all headers, and makes an item of each member. As with tar,
+ * a later member of the same name replaces an earlier one, and a hard link belongs to the member
+ * that had its target's name at that time. fs-prepare has the locale "C", so that libarchive gives
+ * the bytes of a name as they are. One thread for each archive.
+ *
+ * The item's `ino` is the place of its bytes in a FLAT archive, and the number of the member in a
+ * STREAM. Its `dev` is above all device numbers.
+ */
+#include "archive.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ_SIZE (256u << 10)
+#define DEVICE(number) (UINT64_MAX - (number))
+/* No member of a ZIP file, and no sparse one, may claim to have more bytes for each of the
+   archive's. Other formats are measured. */
+#define MOST_RATIO 65536u
+
+struct member {
+  struct fs_item item;
+  uint64_t seq;
+  char *link;   /* hard link: the name of its target */
+  bool leading; /* its name began with '/' */
+};
+
+struct pass {
+  const struct fs_pack_options *o;
+  const struct fs_source *src;
+  uint32_t number;
+  struct fs_scan *scan;
+  struct archive *a;
+  struct member *members;
+  size_t n, room;
+  uint64_t seq;
+};
+
+struct archive *fs_archive_open(const struct fs_source *src) {
+  struct archive *a = archive_read_new();
+  if (a == NULL || lseek(src->fd, 0, SEEK_SET) < 0) return NULL;
+  archive_read_support_filter_gzip(a);
+  archive_read_support_filter_bzip2(a);
+  archive_read_support_filter_xz(a);
+  archive_read_support_filter_lzma(a);
+  archive_read_support_filter_zstd(a);
+  archive_read_support_filter_lz4(a);
+  archive_read_support_format_tar(a);
+  archive_read_support_format_zip(a);
+  if (archive_read_open_fd(a, src->fd, READ_SIZE) == ARCHIVE_OK) return a;
+  archive_read_free(a);
+  return NULL;
+}
+
+int fs_archive_next(struct archive *a, struct archive_entry **entry) {
+  int got = archive_read_next_header(a, entry);
+  if (got == ARCHIVE_EOF) return 0;
+  if (got == ARCHIVE_OK || got == ARCHIVE_WARN) return 1;
+  return got == ARCHIVE_FATAL ? -EIO : -EBADMSG;
+}
+
+const char *fs_archive_why(struct archive *a) {
+  const char *why = archive_error_string(a);
+  return why != NULL ? why : "damaged";
+}
+
+int fs_archive_probe(struct fs_source *src) {
+  struct archive_entry *entry;
+  struct archive *a = fs_archive_open(src);
+  if (a == NULL) return 0;
+  int got = fs_archive_next(a, &entry);
+  const bool known = got > 0 || archive_format(a) != 0;
+  const bool tar = (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+  const bool plain = archive_filter_count(a) == 1 && archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE;
+  src->kind = tar && plain ? FS_SOURCE_FLAT : FS_SOURCE_STREAM;
+  archive_read_free(a);
+  return known;
+}
+
+static fs_err problem(struct pass *p, const char *name, const char *what) {
+  return fs_problems_add(&p->scan->problems, name, what);
+}
+
+/*
+ * Writes a member's name as a path of the dataset: without a leading '/', without "." and empty
+ * components, behind the prefix. Returns 0, or -EINVAL with *what.
+ */
+static fs_err clean_name(const struct fs_source *src, const char *name, char out[PATH_MAX], const char **what) {
+  size_t n = strlen(src->prefix);
+  memcpy(out, src->prefix, n);
+  *what = "has a path of more than 4095 bytes";
+  for (size_t len; *name != '\0'; name += len) {
+    name += strspn(name, "/");
+    len = strcspn(name, "/");
+    if (len == 0 || (len == 1 && name[0] == '.')) continue;
+    if (len == 2 && name[0] == '.' && name[1] == '.') *what = "leads out of the archive by '..'";
+    if (len > FS_NAME_MAX) *what = "has a name of more than 255 bytes";
+    if ((len == 2 && name[0] == '.' && name[1] == '.') || len > FS_NAME_MAX || n + len + 2 > PATH_MAX) return -EINVAL;
+    if (n != 0) out[n++] = '/';
+    memcpy(out + n, name, len);
+    n += len;
+  }
+  out[n] = '\0';
+  return 0;
+}
+
+static const char *why_type(mode_t type) {
+  switch (type) {
+  case AE_IFREG:
+  case AE_IFDIR:
+  case AE_IFLNK:
+    return NULL;
+  case AE_IFCHR:
+  case AE_IFBLK:
+    return "is a device";
+  case AE_IFIFO:
+    return "is a fifo";
+  case AE_IFSOCK:
+    return "is a socket";
+  default:
+    return "is of an unknown type";
+  }
+}
+
+/* Returns what is wrong with a file's size or data, or NULL. */
+static const char *why_data(const struct pass *p, struct archive_entry *e) {
+  const uint64_t archive = (uint64_t)p->src->st.st_size;
+  const int64_t size = archive_entry_size(e);
+  if (archive_entry_is_encrypted(e)) return "is encrypted";
+  if (!archive_entry_size_is_set(e) || size < 0) return "has no size in its header";
+  if ((uint64_t)size / MOST_RATIO > archive) return "claims to have more bytes than an archive of this size can hold";
+  if (p->src->kind != FS_SOURCE_FLAT) return NULL;
+  if (archive_entry_sparse_count(e) != 0) return "is a sparse file; compress the archive, or extract it";
+  const uint64_t begin = (uint64_t)archive_filter_bytes(p->a, 0);
+  return begin > archive || (uint64_t)size > archive - begin ? "is cut off by the end of the archive" : NULL;
+}
+
+static const char *why_link(const char *target) {
+  if (target == NULL || target[0] == '\0') return "is a link to nothing";
+  return strlen(target) >= PATH_MAX ? "is a link to a path of more than 4095 bytes" : NULL;
+}
+
+static fs_err room(struct pass *p) {
+  if (p->n < p->room) return 0;
+  size_t want = p->room != 0 ? p->room * 2 : 64;
+  struct member *more = realloc(p->members, want * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  p->members = more;
+  p->room = want;
+  return 0;
+}
+
+static void free_member(struct member *m) {
+  free(m->item.path);
+  free(m->item.target);
+  free(m->link);
+}
+
+static fs_err add_member(struct pass *p, struct archive_entry *e, const char *name, const char *path) {
+  const char *link = archive_entry_hardlink(e);
+  const mode_t type = link != NULL ? S_IFREG : archive_entry_filetype(e);
+  const bool file = link == NULL && type == AE_IFREG;
+  const int64_t nsec = archive_entry_mtime_nsec(e);
+  struct member m = {.seq = p->seq, .leading = name[0] == '/', .link = link != NULL ? strdup(link) : NULL};
+  m.item = (struct fs_item){
+      .path = strdup(path),
+      .target = type == AE_IFLNK ? strdup(archive_entry_symlink(e)) : NULL,
+      .size = file ? (uint64_t)archive_entry_size(e) : 0,
+      .dev = DEVICE(p->number),
+      .ino = p->src->kind == FS_SOURCE_FLAT ? (uint64_t)archive_filter_bytes(p->a, 0) : p->seq,
+      .mtime_sec = archive_entry_mtime(e),
+      .mtime_nsec = nsec >= 0 && nsec < 1000000000 ? (uint32_t)nsec : 0,
+      .mode = type | (archive_entry_perm(e) & 07777),
+      .depth = fs_path_depth(path),
+      .replicate = fs_globs_match_above(&p->o->replicate, path),
+      .source = p->number,
+  };
+  bool full = m.item.path == NULL || (link != NULL && m.link == NULL) || (type == AE_IFLNK && m.item.target == NULL);
+  fs_err err = full ? -ENOMEM : room(p);
+  if (err < 0)
+    free_member(&m);
+  else
+    p->members[p->n++] = m;
+  return err;
+}
+
+/* Adds a member, or a problem. */
+static fs_err visit(struct pass *p, struct archive_entry *e) {
+  char path[PATH_MAX];
+  const char *name = archive_entry_pathname(e), *what = NULL;
+  const char *link = archive_entry_hardlink(e);
+  if (name == NULL) return problem(p, "", "has a member whose name cannot be read");
+  if (clean_name(p->src, name, path, &what) < 0) return problem(p, name, what);
+  what = link != NULL ? NULL : why_type(archive_entry_filetype(e));
+  if (what == NULL && link == NULL && archive_entry_filetype(e) == AE_IFREG) what = why_data(p, e);
+  if (what == NULL && archive_entry_filetype(e) == AE_IFLNK && link == NULL) what = why_link(archive_entry_symlink(e));
+  if (what == NULL && strlen(path) + 1 == p->src->skip + (p->src->skip == 0) &&
+      (link != NULL || archive_entry_filetype(e) != AE_IFDIR))
+    what = "has the name of the whole tree, and is no directory";
+  return what != NULL ? problem(p, name, what) : add_member(p, e, name, path);
+}
+
+/* Passes over a member's data. A FLAT archive is not read for this. */
+static int skip_data(struct pass *p) {
+  const void *data;
+  size_t n;
+  la_int64_t at;
+  if (p->src->kind == FS_SOURCE_FLAT || archive_filter_count(p->a) == 1) return archive_read_data_skip(p->a);
+  for (;;) {
+    if (fs_prep_signal != 0) return ARCHIVE_EOF;
+    int got = archive_read_data_block(p->a, &data, &n, &at);
+    if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return got;
+  }
+}
+
+/* Takes back the last member, whose data is damaged. */
+static fs_err refuse_last(struct pass *p, size_t before) {
+  FS_AUTO_FREE char *what = NULL;
+  if (asprintf(&what, "is damaged (%s), and nothing after it can be read", fs_archive_why(p->a)) < 0) return -ENOMEM;
+  if (p->n == before) return problem(p, "", what);
+  struct member *m = &p->members[--p->n];
+  fs_err err = problem(p, m->item.path + p->src->skip, what);
+  free_member(m);
+  return err;
+}
+
+static fs_err read_headers(struct pass *p) {
+  struct archive_entry *e;
+  fs_err err = 0;
+  while (err == 0) {
+    if (fs_prep_signal != 0) return -EINTR;
+    int got = fs_archive_next(p->a, &e);
+    if (got == 0) return 0;
+    p->seq++;
+    if (got == -EIO) {
+      FS_AUTO_FREE char *what = NULL;
+      if (asprintf(&what, "is damaged after %zu members: %s", p->n, fs_archive_why(p->a)) < 0) return -ENOMEM;
+      return problem(p, "", what);
+    }
+    const size_t before = p->n, problems = p->scan->problems.n;
+    err = got < 0 ? problem(p, "", fs_archive_why(p->a)) : visit(p, e);
+    const bool cut = p->src->kind == FS_SOURCE_FLAT && p->scan->problems.n != problems && got > 0 &&
+                     archive_entry_size(e) > p->src->st.st_size - archive_filter_bytes(p->a, 0);
+    if (err < 0 || cut) return err; /* there is nothing behind the archive's end */
+    got = skip_data(p);
+    if (got != ARCHIVE_OK && got != ARCHIVE_WARN && got != ARCHIVE_EOF) return refuse_last(p, before);
+  }
+  return err;
+}
+
+static int by_name(const void *va, const void *vb) {
+  const struct member *a = va, *b = vb;
+  int c = fs_path_compare(a->item.path, b->item.path);
+  return c != 0 ? c : a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Returns the member that had this path before member number `seq`, or NULL. */
+static struct member *find(const struct pass *p, const char *path, uint64_t seq) {
+  size_t from = 0, to = p->n; /* the first member that comes after the wanted one */
+  while (from < to) {
+    size_t mid = from + (to - from) / 2;
+    int c = fs_path_compare(p->members[mid].item.path, path);
+    if (c < 0 || (c == 0 && p->members[mid].seq < seq))
+      from = mid + 1;
+    else
+      to = mid;
+  }
+  if (from == 0 || strcmp(p->members[from - 1].item.path, path) != 0) return NULL;
+  return &p->members[from - 1];
+}
+
+/* Makes a hard link the same file as its target, which is no unresolved link. */
+static fs_err resolve_link(struct pass *p, struct member *m) {
+  char path[PATH_MAX];
+  const char *bad;
+  struct member *to = clean_name(p->src, m->link, path, &bad) == 0 ? find(p, path, m->seq) : NULL;
+  if (to == NULL || to->item.mode == 0 || S_ISDIR(to->item.mode)) {
+    m->item.mode = 0; /* dropped */
+    return problem(p, m->item.path + p->src->skip, "is a hard link to a name that is not before it in the archive");
+  }
+  m->item.size = to->item.size;
+  m->item.ino = to->item.ino;
+  m->item.mode = to->item.mode;
+  m->item.mtime_sec = to->item.mtime_sec;
+  m->item.mtime_nsec = to->item.mtime_nsec;
+  m->item.linked = to->item.linked = true;
+  if (to->item.target == NULL) return 0;
+  m->item.target = strdup(to->item.target);
+  return m->item.target != NULL ? 0 : -ENOMEM;
+}
+
+static int by_seq(const void *va, const void *vb) {
+  const struct member *a = *(struct member *const *)va, *b = *(struct member *const *)vb;
+  return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* Resolves the hard links in the archive's order, so that no link to a link is followed twice. */
+static fs_err resolve_links(struct pass *p) {
+  size_t n = 0;
+  for (size_t i = 0; i < p->n; i++) n += p->members[i].link != NULL;
+  if (n == 0) return 0;
+  FS_AUTO_FREE struct member **links = malloc(n * sizeof *links);
+  if (links == NULL) return -ENOMEM;
+  n = 0;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->members[i].link != NULL) links[n++] = &p->members[i];
+  qsort(links, n, sizeof *links, by_seq);
+  fs_err err = 0;
+  for (size_t i = 0; i < n && err == 0; i++) err = resolve_link(p, links[i]);
+  return err;
+}
+
+/* Gives the last member of each name to the scan. */
+static fs_err keep_last(struct pass *p) {
+  fs_err err = 0;
+  for (size_t i = 0; i < p->n && err == 0; i++) {
+    struct member *m = &p->members[i];
+    bool replaced = i + 1 < p->n && strcmp(m->item.path, p->members[i + 1].item.path) == 0;
+    p->scan->replaced += replaced && !S_ISDIR(m->item.mode);
+    if (replaced || m->item.mode == 0 || fs_globs_match_above(&p->o->exclude, m->item.path)) continue;
+    err = fs_items_room(&p->scan->items);
+    if (err < 0) break;
+    p->scan->absolute += m->leading;
+    p->scan->items.item[p->scan->items.n++] = m->item;
+    m->item.path = m->item.target = NULL;
+  }
+  return err;
+}
+
+static fs_err resolve(struct pass *p) {
+  if (p->n == 0) return 0;
+  qsort(p->members, p->n, sizeof *p->members, by_name);
+  fs_err err = resolve_links(p);
+  return err < 0 ? err : keep_last(p);
+}
+
+void fs_archive_scan(const struct fs_pack_options *o, const struct fs_source *src, uint32_t number,
+                     struct fs_scan *scan) {
+  struct pass p = {.o = o, .src = src, .number = number, .scan = scan};
+  p.a = fs_archive_open(src);
+  scan->err = p.a != NULL ? read_headers(&p) : -ENOMEM;
+  if (scan->err == 0) scan->err = resolve(&p);
+  for (size_t i = 0; i < p.n; i++) free_member(&p.members[i]);
+  free(p.members);
+  if (p.a != NULL) archive_read_free(p.a);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What both passes over an archive share (archive.c, archive_read.c). */
+#ifndef FS_PREPARE_ARCHIVE_H
+#define FS_PREPARE_ARCHIVE_H
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include "pack.h"
+
+/* Opens an archive from its begin. Returns NULL if out of memory or if the file cannot be read. */
+struct archive *fs_archive_open(const struct fs_source *src);
+/* Reads the next header. Returns 1, 0 at the end, -EBADMSG if the member is unusable, or -EIO if the
+   archive is. */
+int fs_archive_next(struct archive *a, struct archive_entry **entry);
+/* Returns libarchive's text for the last error. */
+const char *fs_archive_why(struct archive *a);
+
+#endif

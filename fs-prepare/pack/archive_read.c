@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The second pass over archives whose members come as a stream. The pipeline's threads take turns:
+ * the batches of a stream are read in the order in which they were claimed, each by the thread that
+ * claimed it, and are encoded beside each other. Only the thread whose turn it is touches the
+ * archive. A thread that waits for its turn waits for threads that claimed earlier batches, so there
+ * is no deadlock.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "archive.h"
+
+struct fs_stream {
+  const struct fs_source *src;
+  struct archive *a;
+  uint64_t member;  /* number of the current member; 0: none */
+  uint64_t at;      /* bytes of it that were read */
+  char why[256];    /* of an error */
+  uint64_t claimed; /* turns that were given out; under the pipeline's lock */
+  pthread_mutex_t lock;
+  pthread_cond_t next;
+  uint64_t turn; /* whose turn it is */
+  fs_err failed; /* ends all turns */
+};
+
+struct fs_stream *fs_item_stream(const struct fs_tree *tree, const struct fs_item *item) {
+  return tree->sources[item->source].stream;
+}
+
+fs_err fs_stream_open(struct fs_source *src) {
+  struct fs_stream *s = calloc(1, sizeof *s);
+  if (s == NULL) return -ENOMEM;
+  s->src = src;
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_cond_init(&s->next, NULL);
+  src->stream = s;
+  return 0;
+}
+
+void fs_stream_close(struct fs_stream *s) {
+  if (s == NULL) return;
+  if (s->a != NULL) archive_read_free(s->a);
+  pthread_mutex_destroy(&s->lock);
+  pthread_cond_destroy(&s->next);
+  free(s);
+}
+
+uint64_t fs_stream_turn(struct fs_stream *s) {
+  return s->claimed++;
+}
+
+void fs_stream_fail(struct fs_stream *s, fs_err err) {
+  pthread_mutex_lock(&s->lock);
+  if (s->failed == 0) s->failed = err;
+  pthread_cond_broadcast(&s->next);
+  pthread_mutex_unlock(&s->lock);
+}
+
+static fs_err wait_turn(struct fs_stream *s, uint64_t turn) {
+  pthread_mutex_lock(&s->lock);
+  while (s->turn != turn && s->failed == 0) pthread_cond_wait(&s->next, &s->lock);
+  fs_err err = s->failed;
+  pthread_mutex_unlock(&s->lock);
+  return err;
+}
+
+static void end_turn(struct fs_stream *s) {
+  pthread_mutex_lock(&s->lock);
+  s->turn++;
+  pthread_cond_broadcast(&s->next);
+  pthread_mutex_unlock(&s->lock);
+}
+
+static fs_err because(struct fs_stream *s, const char *why) {
+  snprintf(s->why, sizeof s->why, "%s", why);
+  return -EBADMSG;
+}
+
+/* Goes on to a member. */
+static fs_err find_member(struct fs_stream *s, const struct fs_item *item) {
+  struct archive_entry *e;
+  if (s->a == NULL) s->a = fs_archive_open(s->src);
+  if (s->a == NULL) return -ENOMEM;
+  while (s->member < item->ino) {
+    int got = fs_archive_next(s->a, &e);
+    if (got == -EIO) return because(s, fs_archive_why(s->a));
+    if (got == 0) return -ESTALE;
+    s->member++;
+    s->at = 0;
+    if (got > 0 && s->member == item->ino && archive_entry_size(e) != (int64_t)item->size) return -ESTALE;
+  }
+  return s->member == item->ino ? 0 : -ESTALE;
+}
+
+static fs_err read_full(struct fs_stream *s, uint8_t *out, size_t n) {
+  for (size_t done = 0; done < n;) {
+    if (fs_prep_signal != 0) return -EINTR;
+    la_ssize_t got = archive_read_data(s->a, out + done, FS_MIN(n - done, (size_t)1 << 20));
+    if (got == ARCHIVE_RETRY) continue;
+    if (got < 0) return because(s, fs_archive_why(s->a));
+    if (got == 0) return because(s, "it has fewer bytes than its header says");
+    done += (size_t)got;
+    s->at += (uint64_t)got;
+  }
+  return 0;
+}
+
+/* After a member's last byte: libarchive checks its checksum now. */
+static fs_err check_end(struct fs_stream *s) {
+  uint8_t byte;
+  la_ssize_t got = archive_read_data(s->a, &byte, 1);
+  if (got > 0) return because(s, "it has more bytes than its header says");
+  return got < 0 ? because(s, fs_archive_why(s->a)) : 0;
+}
+
+static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const struct fs_chunk *c, uint8_t *plain) {
+  struct fs_item *item = &plan->tree->items[c->item];
+  fs_err err = find_member(s, item);
+  while (err == 0 && s->at <= c->offset) { /* the pieces before this chunk are passed over */
+    const bool begin = s->at == 0 && item->size > plan->chunk;
+    const size_t n = (size_t)FS_MIN(item->size - s->at, plan->chunk);
+    const bool last = s->at == c->offset;
+    err = read_full(s, plain, n);
+    if (err == 0 && begin) fs_choose_by_begin(plan, item, plain, n);
+    if (err < 0 || last) break;
+  }
+  if (err == 0 && s->at == item->size) err = check_end(s);
+  return err;
+}
+
+/* Checks that the archive is still the one that was scanned. */
+static fs_err check_source(const struct fs_source *src) {
+  struct stat st = {0};
+  fs_err err = fs_sys_fstat(src->fd, &st);
+  bool same = st.st_size == src->st.st_size && st.st_mtim.tv_sec == src->st.st_mtim.tv_sec &&
+              st.st_mtim.tv_nsec == src->st.st_mtim.tv_nsec;
+  return err < 0 ? err : same ? 0 : -ESTALE;
+}
+
+void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain) {
+  struct fs_stream *s = batch->stream;
+  uint32_t done = 0;
+  fs_err err = wait_turn(s, batch->turn);
+  for (; err == 0 && done < batch->n; done++) {
+    err = read_chunk(s, plan, &batch->chunk[done], plain);
+    plain += batch->chunk[done].plain_len;
+  }
+  if (err == 0) err = check_source(s->src);
+  batch->err = err;
+  if (err < 0) {
+    batch->n = FS_MAX(done, 1u);
+    fs_stream_fail(s, err);
+  }
+  end_turn(s);
+}
+
+void fs_stream_say(const struct fs_source *src, const struct fs_item *item, fs_err err) {
+  const char *path = item->path + src->skip;
+  if (err == -EBADMSG)
+    fs_say("%s: member %s is damaged: %s; get the archive again, or leave it out with --exclude", src->path, path,
+           src->stream->why);
+  else if (err == -ESTALE)
+    fs_say("%s: changed while it was being packed; pack again when nothing writes to it", src->path);
+  else
+    fs_say("%s: member %s cannot be read: %s", src->path, path, strerror(-err));
+}

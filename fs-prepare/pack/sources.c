@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collects the items of all SOURCEs. Directories are walked one after the other, each by several
+ * threads (walk.c). Archives are scanned beside each other (archive.c). Then the trees are joined:
+ * directories of the same path become one, other equal paths are refused, and parents that no
+ * source has are made. Called by pack's main thread.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+/* Attributes of directories that no source has: the first moment that zip can express. */
+#define MADE_MODE (S_IFDIR | 0755u)
+#define MADE_MTIME 315532800 /* 1980-01-01 00:00:00 UTC */
+
+fs_err fs_items_room(struct fs_items *items) {
+  if (items->n < items->room) return 0;
+  size_t want = items->room != 0 ? items->room * 2 : 64;
+  struct fs_item *more = realloc(items->item, want * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  items->item = more;
+  items->room = want;
+  return 0;
+}
+
+void fs_items_free(struct fs_items *items) {
+  for (size_t i = 0; i < items->n; i++) {
+    free(items->item[i].path);
+    free(items->item[i].target);
+  }
+  free(items->item);
+  *items = (struct fs_items){0};
+}
+
+fs_err fs_problems_add(struct fs_problems *p, const char *path, const char *what) {
+  if (p->n == p->room) {
+    size_t want = p->room != 0 ? p->room * 2 : 16;
+    struct fs_problem *more = realloc(p->problem, want * sizeof *more);
+    if (more == NULL) return -ENOMEM;
+    p->problem = more;
+    p->room = want;
+  }
+  struct fs_problem one = {strdup(path), strdup(what)};
+  p->problem[p->n] = one;
+  if (one.path != NULL && one.what != NULL) {
+    p->n++;
+    return 0;
+  }
+  free(one.path);
+  free(one.what);
+  return -ENOMEM;
+}
+
+static int by_problem_path(const void *a, const void *b) {
+  return strcmp(((const struct fs_problem *)a)->path, ((const struct fs_problem *)b)->path);
+}
+
+void fs_problems_say(struct fs_problems *p, const char *source) {
+  if (p->n != 0) qsort(p->problem, p->n, sizeof *p->problem, by_problem_path);
+  for (size_t i = 0; i < p->n; i++) {
+    const char *path = p->problem[i].path;
+    const char *slash = source[0] != '\0' && path[0] != '\0' ? "/" : "";
+    if (i < 10) fs_say("%s%s%s %s", source, slash, path, p->problem[i].what);
+    free(p->problem[i].path);
+    free(p->problem[i].what);
+  }
+  if (p->n > 10) fs_say("and %zu more", p->n - 10);
+  free(p->problem);
+  *p = (struct fs_problems){0};
+}
+
+size_t fs_archive_stem(const char *path) {
+  static const char *const suffixes[] = {".tar",  ".tar.gz", ".tgz",    ".tar.zst", ".tzst",     ".tar.lz4", ".tar.bz2",
+                                         ".tbz2", ".tbz",    ".tar.xz", ".txz",     ".tar.lzma", ".zip"};
+  const size_t n = strlen(path);
+  for (size_t i = 0; i < FS_ARRAY_LEN(suffixes); i++) {
+    const size_t m = strlen(suffixes[i]);
+    if (n > m && path[n - m - 1] != '/' && strcmp(path + n - m, suffixes[i]) == 0) return n - m;
+  }
+  return n;
+}
+
+/* Returns the name of a SOURCE: the last component of its path, without a suffix of archives. */
+static fs_err base_name(const char *path, char *out, size_t size) {
+  FS_AUTO_FREE char *real = realpath(path, NULL);
+  if (real == NULL) return -errno;
+  const char *name = strrchr(real, '/') + 1;
+  struct stat st;
+  size_t n = stat(real, &st) == 0 && S_ISREG(st.st_mode) ? fs_archive_stem(name) : strlen(name);
+  int used = snprintf(out, size, "%.*s", (int)n, name);
+  return used >= 0 && (size_t)used < size ? 0 : -ENAMETOOLONG;
+}
+
+fs_err fs_source_prefix(const struct fs_pack_options *o, const struct fs_source_arg *arg, char *prefix, size_t size) {
+  bool nest = o->shards == FS_SHARDS_NEST || (o->shards == FS_SHARDS_DEFAULT && o->nsources > 1);
+  prefix[0] = '\0';
+  if (arg->prefix == NULL) return nest ? base_name(arg->path, prefix, size) : 0;
+  int used = snprintf(prefix, size, "%s", arg->prefix);
+  return used >= 0 && (size_t)used < size ? 0 : -ENAMETOOLONG;
+}
+
+static fs_err open_source(const struct fs_pack_options *o, const struct fs_source_arg *arg, struct fs_source *src) {
+  *src = (struct fs_source){.path = arg->path, .fd = -1};
+  int is = 0;
+  fs_err err = 0;
+  src->fd = fs_sys_openat(AT_FDCWD, arg->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+  if (src->fd < 0) err = src->fd;
+  if (err == 0) err = fs_sys_fstat(src->fd, &src->st);
+  if (err == 0 && !S_ISDIR(src->st.st_mode)) {
+    is = S_ISREG(src->st.st_mode) ? fs_archive_probe(src) : 0;
+    err = is < 0 ? is : is == 0 ? -ENOTDIR : 0;
+  }
+  if (err == 0) err = fs_source_prefix(o, arg, src->prefix, sizeof src->prefix);
+  src->skip = src->prefix[0] != '\0' ? strlen(src->prefix) + 1 : 0;
+  if (err < 0)
+    fs_say("%s: %s", arg->path,
+           err == -ENOENT ? "no such directory or archive; SOURCE is what is to be packed"
+           : err == -ENOTDIR
+               ? "neither a directory nor an archive that can be read (tar, zip); SOURCE is what is to be packed"
+               : strerror(-err));
+  return err;
+}
+
+fs_err fs_sources_open(const struct fs_pack_options *o, struct fs_tree *tree) {
+  tree->sources = calloc(o->nsources, sizeof *tree->sources);
+  if (tree->sources == NULL) return -ENOMEM;
+  for (uint32_t i = 0; i < o->nsources; i++) {
+    fs_err err = open_source(o, &o->sources[i], &tree->sources[i]);
+    tree->nsources = i + 1;
+    if (err < 0) return err;
+  }
+  return 0;
+}
+
+void fs_sources_close(struct fs_tree *tree) {
+  for (uint32_t i = 0; i < tree->nsources; i++) {
+    fs_stream_close(tree->sources[i].stream);
+    if (tree->sources[i].fd >= 0) close(tree->sources[i].fd);
+  }
+  free(tree->sources);
+  tree->sources = NULL;
+  tree->nsources = 0;
+}
+
+/* Refuses combinations of sources and options that cannot work. */
+static fs_err check(const struct fs_pack_options *o, const struct fs_tree *tree) {
+  for (uint32_t i = 0; i < tree->nsources; i++) {
+    const struct fs_source *src = &tree->sources[i];
+    if (src->kind == FS_SOURCE_DIR) continue;
+    const char *option = o->dereference != FS_DEREF_NONE                              ? "dereference"
+                         : o->files_from != NULL                                      ? "files-from"
+                         : o->order != FS_ORDER_PATH && src->kind == FS_SOURCE_STREAM ? "order"
+                                                                                      : NULL;
+    if (option == NULL) continue;
+    fs_say("%s: --%s does not work with %s; extract it and pack the directory", src->path, option,
+           src->kind == FS_SOURCE_FLAT ? "archives" : "archives that can be read from the begin only");
+    return -EINVAL;
+  }
+  return 0;
+}
+
+uint16_t fs_path_depth(const char *path) {
+  unsigned n = path[0] != '\0';
+  for (; *path != '\0'; path++) n += *path == '/';
+  return (uint16_t)n;
+}
+
+bool fs_globs_match_above(const struct fs_globs *g, const char *path) {
+  char above[PATH_MAX];
+  const size_t n = strlen(path);
+  if (g->n == 0 || n >= sizeof above) return false;
+  for (size_t at = 0; at <= n; at++) {
+    if (at == 0 || (path[at] != '/' && path[at] != '\0')) continue;
+    memcpy(above, path, at);
+    above[at] = '\0';
+    if (fs_globs_match(g, above)) return true;
+  }
+  return false;
+}
+
+/* Returns the rank of a byte in a path: what is in a directory comes immediately after it. */
+static unsigned rank(char c) {
+  return c == '\0' ? 0 : c == '/' ? 1 : (unsigned char)c + 1u;
+}
+
+int fs_path_compare(const char *a, const char *b) {
+  while (*a == *b && *a != '\0') a++, b++;
+  return (int)rank(*a) - (int)rank(*b);
+}
+
+/* Of one path, directories come first; then the order of the sources decides. */
+static int by_tree_order(const void *va, const void *vb) {
+  const struct fs_item *a = va, *b = vb;
+  int c = fs_path_compare(a->path, b->path);
+  if (c != 0) return c;
+  if (S_ISDIR(a->mode) != S_ISDIR(b->mode)) return S_ISDIR(a->mode) ? -1 : 1;
+  return a->source < b->source ? -1 : a->source > b->source;
+}
+
+struct join {
+  struct fs_tree *tree;
+  struct fs_items out; /* sorted; with all parents */
+  struct fs_problems problems;
+};
+
+static const struct fs_item *last_of(const struct join *j) {
+  return j->out.n != 0 ? &j->out.item[j->out.n - 1] : NULL;
+}
+
+static fs_err add_directory(struct join *j, const char *path, size_t len, uint32_t source) {
+  fs_err err = fs_items_room(&j->out);
+  char *copy = err < 0 ? NULL : strndup(path, len);
+  if (copy == NULL) return -ENOMEM;
+  j->out.item[j->out.n++] = (struct fs_item){
+      .path = copy, .mode = MADE_MODE, .mtime_sec = MADE_MTIME, .depth = fs_path_depth(copy), .source = source};
+  return 0;
+}
+
+/* Returns the length of the longest path that is `last`, or above it, and above `path`. */
+static size_t common(const char *last, const char *path) {
+  size_t n = 0, at = 0;
+  for (; path[at] != '\0' && last[at] == path[at]; at++)
+    if (path[at] == '/') n = at;
+  return last[at] == '\0' && path[at] == '/' ? at : n;
+}
+
+/* Adds the directories above an item that are not there. Those above the last item are. */
+static fs_err add_parents(struct join *j, const struct fs_item *item) {
+  const struct fs_item *last = last_of(j);
+  fs_err err = last == NULL && item->path[0] != '\0' ? add_directory(j, "", 0, item->source) : 0;
+  size_t at = last != NULL ? common(last->path, item->path) : 0;
+  for (const char *slash; err == 0 && (slash = strchr(item->path + at + (at != 0), '/')) != NULL;) {
+    at = (size_t)(slash - item->path);
+    err = add_directory(j, item->path, at, item->source);
+  }
+  return err;
+}
+
+static bool is_above(const char *dir, const char *path) {
+  const size_t n = strlen(dir);
+  return n == 0 || (strncmp(dir, path, n) == 0 && path[n] == '/');
+}
+
+/* Finds out why an item cannot follow the last one. Sets *drop if it is not to be taken. */
+static fs_err check_item(struct join *j, const struct fs_item *item, bool *drop) {
+  const struct fs_item *last = last_of(j);
+  FS_AUTO_FREE char *what = NULL;
+  int n = 0;
+  if (last == NULL) return 0;
+  const char *a = j->tree->sources[last->source].path, *b = j->tree->sources[item->source].path;
+  const bool same = strcmp(last->path, item->path) == 0, dirs = S_ISDIR(last->mode) && S_ISDIR(item->mode);
+  *drop = same; /* of a directory the first source counts */
+  if (same && !dirs)
+    n = asprintf(&what, "is in %s and in %s", a, b);
+  else if (!S_ISDIR(last->mode) && is_above(last->path, item->path))
+    n = asprintf(&what, "is in %s, but '%s' is no directory in %s", b, last->path, a);
+  if (n < 0) return -ENOMEM;
+  *drop |= what != NULL;
+  return what != NULL ? fs_problems_add(&j->problems, item->path, what) : 0;
+}
+
+static fs_err join_items(struct join *j, struct fs_item *items, size_t n) {
+  fs_err err = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool drop = false;
+    if (err == 0) err = check_item(j, &items[i], &drop);
+    if (err == 0 && !drop) err = add_parents(j, &items[i]);
+    if (err == 0 && !drop) err = fs_items_room(&j->out);
+    if (err == 0 && !drop) {
+      j->out.item[j->out.n++] = items[i];
+    } else {
+      free(items[i].path);
+      free(items[i].target);
+    }
+  }
+  return err;
+}
+
+/* Joins the trees of all sources, and makes what is missing. */
+static fs_err join(const struct fs_pack_options *o, struct fs_tree *tree) {
+  struct join j = {.tree = tree};
+  qsort(tree->items, tree->n, sizeof *tree->items, by_tree_order);
+  fs_err err = join_items(&j, tree->items, tree->n);
+  if (err == 0 && j.out.n == 0) err = add_directory(&j, "", 0, 0);
+  free(tree->items);
+  tree->items = j.out.item;
+  tree->n = j.out.n;
+  const size_t n = j.problems.n;
+  fs_problems_say(&j.problems, "");
+  if (n == 0 || err < 0) return err;
+  tree->left_out += n;
+  if (o->keep_going) return 0;
+  fs_say("%zu names collide; give each SOURCE its own directory (--source PREFIX=PATH), or leave them out with "
+         "--exclude or --keep-going",
+         n);
+  return -EEXIST;
+}
+
+struct scans {
+  const struct fs_pack_options *o;
+  struct fs_tree *tree;
+  struct fs_scan *scan; /* one for each source */
+};
+
+static void scan_one(void *ctx, uint64_t i) {
+  struct scans *s = ctx;
+  if (s->tree->sources[i].kind != FS_SOURCE_DIR) fs_archive_scan(s->o, &s->tree->sources[i], (uint32_t)i, &s->scan[i]);
+}
+
+/* Appends items to the tree's, which then has them. */
+static fs_err append(struct fs_tree *tree, struct fs_items *items) {
+  if (tree->n + items->n > FS_MAX_ENTRIES) {
+    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + items->n, FS_MAX_ENTRIES);
+    return -EFBIG;
+  }
+  struct fs_item *more = realloc(tree->items, (tree->n + items->n + 1) * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  if (items->n != 0) memcpy(more + tree->n, items->item, items->n * sizeof *more);
+  tree->items = more;
+  tree->n += items->n;
+  items->n = 0;
+  return 0;
+}
+
+/* Tells the problems of all archives, and takes their items. */
+static fs_err take_scans(struct scans *s) {
+  struct fs_tree *tree = s->tree;
+  uint64_t problems = 0;
+  fs_err err = 0;
+  for (uint32_t i = 0; i < tree->nsources; i++) {
+    struct fs_scan *scan = &s->scan[i];
+    if (err == 0) err = scan->err;
+    problems += scan->problems.n;
+    tree->replaced += scan->replaced;
+    tree->absolute += scan->absolute;
+    fs_problems_say(&scan->problems, tree->sources[i].path);
+    if (err == 0) err = append(tree, &scan->items);
+    fs_items_free(&scan->items);
+  }
+  if (err < 0 || problems == 0) return err;
+  tree->left_out += problems;
+  if (s->o->keep_going) return 0;
+  fs_say("%" PRIu64 " of the archives' members cannot be packed; leave them out with --keep-going", problems);
+  return -EPERM;
+}
+
+static fs_err scan_archives(const struct fs_pack_options *o, struct fs_tree *tree) {
+  struct scans s = {.o = o, .tree = tree, .scan = calloc(tree->nsources, sizeof *s.scan)};
+  if (s.scan == NULL) return -ENOMEM;
+  fs_prep_parallel(o->jobs, tree->nsources, scan_one, &s);
+  fs_err err = take_scans(&s);
+  free(s.scan);
+  for (uint32_t i = 0; i < tree->nsources && err == 0; i++)
+    if (tree->sources[i].kind == FS_SOURCE_STREAM) err = fs_stream_open(&tree->sources[i]);
+  return err;
+}
+
+fs_err fs_sources_collect(const struct fs_pack_options *o, struct fs_tree *tree) {
+  fs_err err = check(o, tree);
+  bool archives = false;
+  for (uint32_t i = 0; i < tree->nsources && err == 0; i++) {
+    archives |= tree->sources[i].kind != FS_SOURCE_DIR;
+    if (tree->sources[i].kind == FS_SOURCE_DIR) err = fs_walk(o, tree, i);
+  }
+  if (err == 0 && archives) err = scan_archives(o, tree);
+  if (err == 0 && (archives || o->nsources > 1 || tree->sources[0].skip != 0)) err = join(o, tree);
+  if (err == -ENOMEM) fs_say("out of memory while reading SOURCE");
+  return err;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the items of a pack come from: directories and archives, each at a prefix of the dataset.
+ *
+ * A SOURCE is read in one of three ways. The files of a directory are opened by their names. A tar
+ * archive that is not compressed is one file in which each member has its place (FLAT). The members
+ * of any other archive come as a stream, in the archive's order (STREAM, archive_read.c).
+ */
+#ifndef FS_PREPARE_SOURCES_H
+#define FS_PREPARE_SOURCES_H
+
+#include "../prepare.h"
+
+struct fs_pack_options;
+struct fs_tree;
+struct fs_item;
+struct fs_plan;
+struct fs_batch;
+
+enum fs_source_kind { FS_SOURCE_DIR, FS_SOURCE_FLAT, FS_SOURCE_STREAM };
+
+/* A SOURCE of the command line. */
+struct fs_source_arg {
+  const char *path;
+  const char *prefix; /* from --source PREFIX=PATH; NULL: a word */
+};
+
+struct fs_stream;
+struct fs_source {
+  const char *path;      /* as the user gave it */
+  char prefix[PATH_MAX]; /* the dataset's directory with the names of this source; "": its root */
+  size_t skip;           /* bytes of an item's path before its path in this source */
+  enum fs_source_kind kind;
+  int fd;                   /* of the directory or archive */
+  struct stat st;           /* of an archive */
+  struct fs_stream *stream; /* for STREAM: its state in the second pass */
+};
+
+/* Opens all sources. Returns 0, or a negative errno after one line on stderr. */
+fs_err fs_sources_open(const struct fs_pack_options *o, struct fs_tree *tree);
+/* Collects the items of all sources in tree->items, in no order. Returns 0, or a negative errno
+   after one or more lines on stderr. */
+fs_err fs_sources_collect(const struct fs_pack_options *o, struct fs_tree *tree);
+void fs_sources_close(struct fs_tree *tree);
+/* Sets the prefix of each source. Returns 0, or -ENAMETOOLONG. */
+fs_err fs_source_prefix(const struct fs_pack_options *o, const struct fs_source_arg *arg, char *prefix, size_t size);
+/* Returns the length of a path without a suffix of archives, such as ".tar.gz". */
+size_t fs_archive_stem(const char *path);
+
+/* Returns the number of a path's components. */
+uint16_t fs_path_depth(const char *path);
+/* Compares paths so that what is in a directory comes immediately after it. */
+int fs_path_compare(const char *a, const char *b);
+
+/* Items that are being collected. */
+struct fs_items {
+  struct fs_item *item;
+  size_t n, room;
+};
+fs_err fs_items_room(struct fs_items *items); /* makes room for one more */
+void fs_items_free(struct fs_items *items);
+
+/* Names that cannot be packed. */
+struct fs_problem {
+  char *path;
+  char *what;
+};
+struct fs_problems {
+  struct fs_problem *problem;
+  size_t n, room;
+};
+/* Adds a problem, with a copy of both texts. Returns 0 or -ENOMEM. */
+fs_err fs_problems_add(struct fs_problems *p, const char *path, const char *what);
+/* Prints the first ten in the order of their paths, and how many more there are. Frees them. */
+void fs_problems_say(struct fs_problems *p, const char *source);
+
+/* What the first pass over an archive found. */
+struct fs_scan {
+  struct fs_items items;
+  struct fs_problems problems;
+  uint64_t replaced; /* members that a later one of the same name replaced */
+  uint64_t absolute; /* names that began with '/' */
+  fs_err err;
+};
+/* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, or a
+   negative errno. */
+int fs_archive_probe(struct fs_source *src);
+/* Reads all headers of an archive. For a compressed one this decompresses all of it. The result is
+   in scan->err: 0, -ENOMEM or -EINTR. Any thread, one for each archive. */
+void fs_archive_scan(const struct fs_pack_options *o, const struct fs_source *src, uint32_t number,
+                     struct fs_scan *scan);
+
+/* Returns the stream that an item comes from, or NULL if it can be opened. */
+struct fs_stream *fs_item_stream(const struct fs_tree *tree, const struct fs_item *item);
+fs_err fs_stream_open(struct fs_source *src);
+void fs_stream_close(struct fs_stream *s);
+/* Returns the number of a batch's turn at its stream. The pipeline calls it when a batch is claimed,
+   with its lock. */
+uint64_t fs_stream_turn(struct fs_stream *s);
+/* Waits for the batch's turn, and reads the plain bytes of its chunks one behind the other. Sets
+   batch->err and batch->n like fs_encode_batch. Chooses the codec of large files at their begin.
+   Any thread. */
+void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain);
+/* Ends all turns, if a claimed batch is never read. */
+void fs_stream_fail(struct fs_stream *s, fs_err err);
+/* Prints one line about an error of fs_stream_read. */
+void fs_stream_say(const struct fs_source *src, const struct fs_item *item, fs_err err);
+
+/* --files-from: the names, sorted so that a directory comes before what is in it, each once. */
+struct fs_names {
+  char *text;
+  char **name;
+  size_t n;
+};
+/* Reads the names. Returns 0, or a negative errno after one line on stderr. */
+fs_err fs_names_read(const char *file, bool null, struct fs_names *names);
+void fs_names_free(struct fs_names *names);
+
+#endif
