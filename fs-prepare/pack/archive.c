@@ -29,13 +29,14 @@ struct member {
 
 struct pass {
   const struct fs_pack_options *o;
-  const struct fs_source *src;
+  struct fs_source *src;
   uint32_t number;
   struct fs_scan *scan;
   struct archive *a;
   struct member *members;
   size_t n, room;
   uint64_t seq;
+  uint64_t expected; /* FLAT: where the next header is; 0: anywhere */
 };
 
 struct archive *fs_archive_open(const struct fs_source *src) {
@@ -132,7 +133,6 @@ static const char *why_data(const struct pass *p, struct archive_entry *e) {
   if (!archive_entry_size_is_set(e) || size < 0) return "has no size in its header";
   if ((uint64_t)size / MOST_RATIO > archive) return "claims to have more bytes than an archive of this size can hold";
   if (p->src->kind != FS_SOURCE_FLAT) return NULL;
-  if (archive_entry_sparse_count(e) != 0) return "is a sparse file; compress the archive, or extract it";
   const uint64_t begin = (uint64_t)archive_filter_bytes(p->a, 0);
   return begin > archive || (uint64_t)size > archive - begin ? "is cut off by the end of the archive" : NULL;
 }
@@ -226,6 +226,19 @@ static fs_err refuse_last(struct pass *p, size_t before) {
   return err;
 }
 
+/* Returns true if the bytes of each member so far lie in the archive as they are. Those of a sparse
+   file do not. */
+static bool is_flat(struct pass *p, struct archive_entry *e) {
+  const uint64_t at = (uint64_t)archive_read_header_position(p->a);
+  const uint64_t size = archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : 0;
+  const bool as_expected = p->expected == 0 || at == p->expected;
+  const bool file = archive_entry_filetype(e) == AE_IFREG && archive_entry_hardlink(e) == NULL;
+  p->expected = file && size <= (uint64_t)p->src->st.st_size
+                    ? fs_round_up((uint64_t)archive_filter_bytes(p->a, 0) + size, 512)
+                    : 0;
+  return as_expected && archive_entry_sparse_count(e) == 0;
+}
+
 static fs_err read_headers(struct pass *p) {
   struct archive_entry *e;
   fs_err err = 0;
@@ -234,6 +247,7 @@ static fs_err read_headers(struct pass *p) {
     int got = fs_archive_next(p->a, &e);
     if (got == 0) return 0;
     p->seq++;
+    if (got > 0 && p->src->kind == FS_SOURCE_FLAT && !is_flat(p, e)) return -EXDEV;
     if (got == -EIO) {
       FS_AUTO_FREE char *what = NULL;
       if (asprintf(&what, "is damaged after %zu members: %s", p->n, fs_archive_why(p->a)) < 0) return -ENOMEM;
@@ -336,13 +350,23 @@ static fs_err resolve(struct pass *p) {
   return err < 0 ? err : keep_last(p);
 }
 
-void fs_archive_scan(const struct fs_pack_options *o, const struct fs_source *src, uint32_t number,
-                     struct fs_scan *scan) {
-  struct pass p = {.o = o, .src = src, .number = number, .scan = scan};
-  p.a = fs_archive_open(src);
-  scan->err = p.a != NULL ? read_headers(&p) : -ENOMEM;
-  if (scan->err == 0) scan->err = resolve(&p);
-  for (size_t i = 0; i < p.n; i++) free_member(&p.members[i]);
-  free(p.members);
-  if (p.a != NULL) archive_read_free(p.a);
+static fs_err scan(struct pass *p) {
+  p->a = fs_archive_open(p->src);
+  fs_err err = p->a != NULL ? read_headers(p) : -ENOMEM;
+  if (err == 0) err = resolve(p);
+  for (size_t i = 0; i < p->n; i++) free_member(&p->members[i]);
+  free(p->members);
+  if (p->a != NULL) archive_read_free(p->a);
+  return err;
+}
+
+void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out) {
+  struct pass p = {.o = o, .src = src, .number = number, .scan = out};
+  out->err = scan(&p);
+  if (out->err != -EXDEV) return;
+  src->kind = FS_SOURCE_STREAM;
+  fs_items_free(&out->items);
+  fs_problems_free(&out->problems);
+  struct pass again = {.o = o, .src = src, .number = number, .scan = out};
+  out->err = scan(&again);
 }

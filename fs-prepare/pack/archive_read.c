@@ -95,12 +95,13 @@ static fs_err find_member(struct fs_stream *s, const struct fs_item *item) {
 }
 
 static fs_err read_full(struct fs_stream *s, uint8_t *out, size_t n) {
+  bool ended = false;
   for (size_t done = 0; done < n;) {
     if (fs_prep_signal != 0) return -EINTR;
     la_ssize_t got = archive_read_data(s->a, out + done, FS_MIN(n - done, (size_t)1 << 20));
-    if (got == ARCHIVE_RETRY) continue;
     if (got < 0) return because(s, fs_archive_why(s->a));
-    if (got == 0) return because(s, "it has fewer bytes than its header says");
+    if (got == 0 && ended) return because(s, "it has fewer bytes than its header says");
+    ended = got == 0; /* libarchive gives the last hole of a sparse file after the data's end */
     done += (size_t)got;
     s->at += (uint64_t)got;
   }

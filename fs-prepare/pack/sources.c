@@ -58,18 +58,24 @@ static int by_problem_path(const void *a, const void *b) {
   return strcmp(((const struct fs_problem *)a)->path, ((const struct fs_problem *)b)->path);
 }
 
+void fs_problems_free(struct fs_problems *p) {
+  for (size_t i = 0; i < p->n; i++) {
+    free(p->problem[i].path);
+    free(p->problem[i].what);
+  }
+  free(p->problem);
+  *p = (struct fs_problems){0};
+}
+
 void fs_problems_say(struct fs_problems *p, const char *source) {
   if (p->n != 0) qsort(p->problem, p->n, sizeof *p->problem, by_problem_path);
   for (size_t i = 0; i < p->n; i++) {
     const char *path = p->problem[i].path;
     const char *slash = source[0] != '\0' && path[0] != '\0' ? "/" : "";
     if (i < 10) fs_say("%s%s%s %s", source, slash, path, p->problem[i].what);
-    free(p->problem[i].path);
-    free(p->problem[i].what);
   }
   if (p->n > 10) fs_say("and %zu more", p->n - 10);
-  free(p->problem);
-  *p = (struct fs_problems){0};
+  fs_problems_free(p);
 }
 
 size_t fs_archive_stem(const char *path) {

@@ -71,6 +71,7 @@ struct fs_problems {
 };
 /* Adds a problem, with a copy of both texts. Returns 0 or -ENOMEM. */
 fs_err fs_problems_add(struct fs_problems *p, const char *path, const char *what);
+void fs_problems_free(struct fs_problems *p);
 /* Prints the first ten in the order of their paths, and how many more there are. Frees them. */
 void fs_problems_say(struct fs_problems *p, const char *source);
 
@@ -85,10 +86,9 @@ struct fs_scan {
 /* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, or a
    negative errno. */
 int fs_archive_probe(struct fs_source *src);
-/* Reads all headers of an archive. For a compressed one this decompresses all of it. The result is
-   in scan->err: 0, -ENOMEM or -EINTR. Any thread, one for each archive. */
-void fs_archive_scan(const struct fs_pack_options *o, const struct fs_source *src, uint32_t number,
-                     struct fs_scan *scan);
+/* Reads all headers of an archive. If a FLAT one has a sparse member, it becomes a STREAM. For a compressed one this
+   decompresses all of it. The result is in out->err: 0, -ENOMEM or -EINTR. Any thread, one for each archive. */
+void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out);
 
 /* Returns the stream that an item comes from, or NULL if it can be opened. */
 struct fs_stream *fs_item_stream(const struct fs_tree *tree, const struct fs_item *item);

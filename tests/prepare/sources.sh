@@ -90,6 +90,19 @@ grep -q "1 names without their leading '/'" out || fail 'absolute names are not 
 equal 'an absolute name' abs/file "$("$prepare" list abs | tail -n 1)"
 ok 'names, duplicates and links are those of tar -x'
 
+# Sparse files
+mkdir sparse
+truncate -s 3M sparse/hole
+cp /bin/bash sparse/head
+truncate -s 5M sparse/head
+dd if=/bin/bash of=sparse/tail bs=64K count=1 seek=20 status=none
+for format in gnu posix; do
+  tar c --sparse --format=$format -f sparse-$format.tar -C sparse .
+  packs --mount "$mnt" sparse-$format.tar
+  same sparse "sparse files, $format"
+done
+ok 'sparse files'
+
 # Hostile ones
 refuses 'dotdot.tar/a/../../out leads out of the archive by .\.\.' dotdot.tar
 grep -q "2 of the archives' members cannot be packed; leave them out with --keep-going" err || fail 'no count'
