@@ -11,7 +11,7 @@ $(BENCH_BIN): $(B)/%: $(O)/%.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(CODECS) -ldl -pthread
 
-$(B)/bench/limit_pack $(B)/bench/limit_index $(B)/bench/hitratio: $(COMMON_OBJ)
+$(B)/bench/codecs $(B)/bench/limit_pack $(B)/bench/limit_index $(B)/bench/hitratio: $(COMMON_OBJ)
 
 $(BENCH_MPI): $(B)/%: %.c bench/common.h bench/mpicommon.h
 	$(say) MPICC $@
