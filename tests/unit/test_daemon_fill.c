@@ -24,6 +24,7 @@ static int setup_fill(void **state) {
   ix->nentries = 1;
   ix->blocks = many;
   ix->nblocks = MANY;
+  fs_codec_set_first(&ix->codecs);
   ix->block_size = 4096;
   ix->block_shift = 12;
   config.fill = true;

@@ -131,8 +131,8 @@ static void test_written(void **state) {
   assert_false(there(SEGMENT_OF(2)));
 }
 
-/* A removed file's bytes are left to the program that has removed it for 20 ms, unless another node waits for their
- * end. */
+/* A removed file's bytes are left to the program that has removed it for 20 ms, or 10 ms beside others that are due,
+ * unless another node waits for their end. */
 static void test_left(void **state) {
   (void)state;
   for (unsigned i = 1; i <= 2; i++) {
@@ -140,11 +140,11 @@ static void test_left(void **state) {
     fs_backing_dropped_soon(d, SEGMENT_OF(i));
   }
   backing(SEGMENT_OF(3));
-  d->now += SECOND / 100;
+  d->now += SECOND / 1000 * 15;
   assert_true(fs_backing_leaving(d, SEGMENT_OF(1)));
   assert_true(fs_backing_leaving(d, SEGMENT_OF(3))); /* nobody has told of it so far */
   assert_false(fs_backing_leaving(d, FILE_OF(1)));
-  d->now += SECOND / 80;
+  d->now += SECOND / 1000 * 8;
   fs_backing_drop_timers(d);
   run();
   assert_true(there(SEGMENT_OF(1)) && !there(SEGMENT_OF(2)) && there(SEGMENT_OF(3)));

@@ -114,6 +114,7 @@ static void test_opened(void **state) {
   (void)state;
   d->backing_files = &backing;
   fs_chain_init(&backing.young);
+  fs_chain_init(&backing.open);
   for (unsigned i = 0; i < FS_ARRAY_LEN(files); i++) {
     files[i].id = FS_OUTPUT_ID_MAKE(0, i + 1);
     fs_chain_init(&files[i].open);
