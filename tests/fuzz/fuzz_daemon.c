@@ -388,23 +388,14 @@ static void a_write(struct fs_client *c, uint8_t how) {
   (void)fs_written_note(w, word() & 0xfffff, how & 16 ? (uint64_t)word() << 32 | word() : 1ull + byte());
 }
 
-/* Tells of a read that waited. */
-static void a_wait(struct fs_client *c, uint8_t how) {
-  struct fs_wait_rec *rec = &c->channel->wait[atomic_fetch_add(&c->channel->waits_head, 1) % FS_WAIT_RING];
-  atomic_store(&rec->read, (uint64_t)word() << 32 | word());
-  atomic_store(&rec->file, how & 1 ? (uint64_t)word() << 32 | word() : FS_WAIT_FILE(how & 2, how >> 2 & 7, byte()));
-}
-
 static void a_want(struct fs_client *c) {
   uint8_t how = byte();
-  if (how & 128) {
-    a_wait(c, byte());
-    return;
-  }
   if (how & 64) {
     a_write(c, byte());
     return;
   }
+  uint64_t waited = FS_WAIT_FILE(how & 2, how >> 2 & 7, byte()); /* a read that waited */
+  if (how & 128) atomic_store(&c->channel->wait[c->waits_tail % FS_WAIT_RING].file, waited);
   uint32_t at = atomic_fetch_add(&c->channel->prefetch_head, 1);
   uint64_t key = how & 1 ? (uint64_t)word() << 32 | word() : FS_CACHE_KEY(0, FS_KEY_BLOCK | byte() % BLOCKS);
   atomic_store(&c->channel->prefetch[at % FS_PREFETCH_RING], key + 1);
