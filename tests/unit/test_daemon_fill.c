@@ -27,7 +27,6 @@ static int setup_fill(void **state) {
   fs_codec_set_first(&ix->codecs);
   ix->block_size = 4096;
   ix->block_shift = 12;
-  fs_codec_set_first(&ix->codecs);
   config.fill = true;
   d->fill = (struct fs_fill){0};
   return err;
