@@ -24,11 +24,12 @@ say "verify, unpack, info and list"
 cc -std=gnu11 -D_GNU_SOURCE -O1 -w -pthread -o "$work/signals" "$here/../posix/signals.c"
 everything() { # COMMAND-PREFIX...
   "$@" "$python" "$here/codec_rows.py" read "$work/source" "$mnt"
-  for case in handler forks jump cancel async; do
+  for case in handler forks cancel async; do
     "$@" timeout 60 "$work/signals" "$work/source" "$mnt" "$case" 400 || fail "$*: $case"
   done
 }
 everything plain "$work/ds" "$mnt"
+plain "$work/ds" "$mnt" timeout 60 "$work/signals" "$work/source" "$mnt" jump 4000 || fail "jump"
 say "the library alone"
 everything launch --dataset "$work/ds" --emulate 2 --
 say "two nodes"
