@@ -70,8 +70,18 @@ const char *fs_codec_name(const struct fs_codec_set *set, uint32_t row) {
 
 #define FS_DICT_BAD ((void *)1) /* zstd refuses it */
 
+#ifdef __SANITIZE_THREAD__
+/* The sanitizer must see that an address is used again for another thing, and forgets whole pages
+   only. */
+#define FS_MMAP(n, prot, flags) mmap(NULL, fs_round_up(n, 4096), prot, flags, -1, 0)
+#define FS_MUNMAP(p, n) munmap(p, fs_round_up(n, 4096))
+#else
+#define FS_MMAP(n, prot, flags) fs_sys_mmap(NULL, n, prot, flags, -1, 0)
+#define FS_MUNMAP(p, n) fs_sys_munmap(p, n)
+#endif
+
 static void *fs_dict_map(size_t n) {
-  void *p = fs_sys_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *p = FS_MMAP(n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
   return fs_sys_mmap_failed(p) ? NULL : p;
 }
 
@@ -95,7 +105,7 @@ static void *fs_dict_make(const struct fs_codec_set *set, const struct fs_codec_
   const void *bytes = set->strings + r->dict;
   const ZSTD_DDict *made = ZSTD_initStaticDDict(map, n, bytes, r->dict_len, ZSTD_dlm_byRef, ZSTD_dct_auto);
   void *dict = fs_dict_publish(word, made ? map : FS_DICT_BAD);
-  if (dict != map) fs_sys_munmap(map, n);
+  if (dict != map) FS_MUNMAP(map, n);
   return dict;
 }
 
@@ -106,7 +116,7 @@ static void *fs_dict_of(struct fs_codec_set *set, uint32_t row) {
     void *map = fs_dict_map(FS_DICTS_SIZE);
     if (!map) return NULL;
     dicts = fs_dict_publish(&set->dicts, map);
-    if ((void *)dicts != map) fs_sys_munmap(map, FS_DICTS_SIZE);
+    if ((void *)dicts != map) FS_MUNMAP(map, FS_DICTS_SIZE);
   }
   void *dict = atomic_load_explicit(&dicts[row], memory_order_acquire);
   return dict ? dict : fs_dict_make(set, &set->rows[row], &dicts[row]);
@@ -116,9 +126,9 @@ void fs_codec_set_close(struct fs_codec_set *set) {
   void *_Atomic *dicts = atomic_load_explicit(&set->dicts, memory_order_acquire);
   for (uint32_t i = 0; dicts && i < set->n; i++) {
     void *dict = atomic_load_explicit(&dicts[i], memory_order_relaxed);
-    if (dict && dict != FS_DICT_BAD) fs_sys_munmap(dict, fs_dict_size(&set->rows[i]));
+    if (dict && dict != FS_DICT_BAD) FS_MUNMAP(dict, fs_dict_size(&set->rows[i]));
   }
-  if (dicts) fs_sys_munmap((void *)dicts, FS_DICTS_SIZE);
+  if (dicts) FS_MUNMAP((void *)dicts, FS_DICTS_SIZE);
   memset(set, 0, sizeof(*set));
 }
 
