@@ -159,6 +159,7 @@ void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t 
 
 void fs_stream_say(const struct fs_source *src, const struct fs_item *item, fs_err err) {
   const char *path = item->path + src->skip;
+  if (err == -EINTR) return;
   if (err == -EBADMSG)
     fs_say("%s: member %s is damaged: %s; get the archive again, or leave it out with --exclude", src->path, path,
            src->stream->why);

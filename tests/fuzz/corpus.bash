@@ -10,6 +10,7 @@ options=() leaks=1
 case $target in
   fuzz_daemon*) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
   fuzz_path) options=(-max_len=64) ;;
+  fuzz_prepare_archive) options=(-max_len=20480 -close_fd_mask=3) ;;
   fuzz_control | fuzz_launch_options | fuzz_prepare_*) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
   fuzz_handover | fuzz_settings) options=(-max_len=4096) ;;
   *) options=(-max_len=65536) ;;
@@ -33,6 +34,10 @@ case $target in
     "$python" -c 'import struct, sys
 open(sys.argv[1] + "/seed-call", "wb").write(struct.pack("<IIQQQQQqIIHHI8s", 2, 0, 1 << 32, 0, 1 << 62, 0, 0, 0, 0, 0o100644, 1, 0, 0, b"f"))
 open(sys.argv[1] + "/seed-record", "wb").write(struct.pack("<QQQQQqqIIIIIHH8s", 1 << 62, 1 << 32, 1, 1, 5, 0, 0, 0, 0, 0o120777, 0, 1, 1, 2, b"fto"))' "$corpus"
+    ;;
+  *prepare_archive*)
+    (cd "$work" && "$python" "$root/tests/prepare/archives.py")
+    find "$work" -maxdepth 1 -size -20k \( -name '*.tar*' -o -name '*.zip' -o -name '*.tgz' \) -exec cp {} "$corpus" \;
     ;;
   *prepare_options*) printf '%s\n' --codec lz4hc:9 --mount /a/b --exclude '*.tmp' source dataset >"$corpus/seed-words" ;;
   *launch_options*) printf '%s\n' --dataset /a --emulate 2 --verify always -- true >"$corpus/seed-words" ;;

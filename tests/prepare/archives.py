@@ -106,4 +106,4 @@ def shards(n):
 os.makedirs("odd", exist_ok=True)
 odd()
 hostile()
-shards(10)
+shards(6)

@@ -21,7 +21,6 @@ packs() {
   done
   diff -r ds-1 ds-4 || fail "the output depends on --jobs: $*"
   mv ds-1 ds
-  expect_status 0 "$prepare" verify ds
   expect_status 0 "$prepare" unpack ds restored
 }
 same() { # DIRECTORY WHAT: restored has what is in it
@@ -40,9 +39,9 @@ refuses() {
 
 # The formats
 mkdir -p src/sub/empty
-for i in $(seq 120); do head -c $((i * 97)) /dev/urandom >"src/sub/f$i"; done
-head -c 3000000 /dev/urandom >src/random
-"$python" -c 'print("text\n" * 800000, end="")' >src/text
+for i in $(seq 60); do head -c $((i * 97)) /dev/urandom >"src/sub/f$i"; done
+head -c 1200000 /dev/urandom >src/random
+"$python" -c 'print("text\n" * 300000, end="")' >src/text
 ln src/text src/sub/hard
 ln -s ../text src/sub/symbolic
 chmod 640 src/random
