@@ -225,8 +225,6 @@ struct fs_launch {
 /* say.c. Returns true if progress should be shown now: ten times a second on a terminal, else once a
    minute. A true result counts as shown. */
 bool fs_progress_due(struct fs_launch *l);
-/* Shows progress: a bar on a terminal, else a line. */
-void fs_progress(const char *format, ...) FS_PRINTF(1, 2);
 /* Prints a warning with --verbose, and keeps it for the summary. */
 void fs_warn(struct fs_launch *l, const char *format, ...) FS_PRINTF(2, 3);
 

@@ -8,34 +8,11 @@
 
 #include "launch.h"
 
-#define FS_BAR_NS (FS_NS_PER_S / 10)
-#define FS_LINE_NS (60 * FS_NS_PER_S)               /* for log files that people read */
-#define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: replaces FS_LINE_NS */
-
-static uint64_t progress_ns(void) {
-  const char *test = getenv(FS_PROGRESS_ENV);
-  uint64_t ms;
-  if (fs_bar_shown()) return FS_BAR_NS;
-  return test && fs_parse_u64(test, 1, 60000, &ms) == 0 ? ms * (FS_NS_PER_S / 1000) : FS_LINE_NS;
-}
-
 bool fs_progress_due(struct fs_launch *l) {
   uint64_t now = fs_now_ns();
-  if (now - l->bar_ns < progress_ns()) return false;
+  if (now - l->bar_ns < fs_progress_every()) return false;
   l->bar_ns = now;
   return true;
-}
-
-void fs_progress(const char *format, ...) {
-  char text[256];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(text, sizeof(text), format, ap);
-  va_end(ap);
-  if (fs_bar_shown())
-    fs_bar(text);
-  else
-    fs_say("%s", text);
 }
 
 void fs_warn(struct fs_launch *l, const char *format, ...) {

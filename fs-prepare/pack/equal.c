@@ -74,6 +74,12 @@ static fs_fd open_checked(const struct fs_tree *tree, const struct fs_item *item
   return err;
 }
 
+fs_err fs_item_error(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
+  if (err != -EIO) return err;
+  FS_AUTO_CLOSE int fd = open_checked(plan->tree, item); /* probably an early end, not a bad disk */
+  return fd == -ESTALE ? fd : err;
+}
+
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err) {
   const struct fs_source *src = &plan->tree->sources[item->source];
   const char *source = src->path;
@@ -82,10 +88,7 @@ void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err 
     fs_stream_say(src, item, err);
     return;
   }
-  if (err == -EIO) { /* probably an early end, not a bad disk */
-    FS_AUTO_CLOSE int fd = open_checked(plan->tree, item);
-    if (fd == -ESTALE) err = fd;
-  }
+  err = fs_item_error(plan, item, err);
   if (err == -ESTALE)
     fs_say("%s/%s: changed while it was being packed; pack again when nothing writes to it", source, path);
   else if (err == -ENOMEM)
@@ -122,7 +125,9 @@ static fs_err find_runs(struct search *s) {
   return 0;
 }
 
+/* With --keep-going the file counts as different from all others. The pipeline will try again. */
 static void fail(struct search *s, const struct fs_item *item, fs_err err) {
+  if (s->plan->opts->keep_going) return;
   if (!atomic_exchange(&s->failed, true)) fs_item_say(s->plan, item, err);
 }
 

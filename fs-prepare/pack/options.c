@@ -22,7 +22,9 @@ enum {
   OPT_FILES_FROM,
   OPT_NULL,
   OPT_KEEP_GOING,
-  OPT_FORCE
+  OPT_FORCE,
+  OPT_LEFT_OUT,
+  OPT_JSON_PROGRESS
 };
 
 static const struct fs_opt options[] = {
@@ -48,7 +50,11 @@ static const struct fs_opt options[] = {
      "nest: each SOURCE into a directory of its name (default for several)\nmerge: all into one tree", OPT_SHARDS},
     {"files-from", 0, "FILE", "pack only the names that FILE lists, or standard input if FILE is -", OPT_FILES_FROM},
     {"null", '0', NULL, "names of --files-from end with NUL, not newline", OPT_NULL},
-    {"keep-going", 'k', NULL, "leave out what cannot be packed, name it, and exit with status 3", OPT_KEEP_GOING},
+    {"keep-going", 'k', NULL, "leave out what cannot be packed or changes; the exit status is then 3", OPT_KEEP_GOING},
+    {"left-out", 0, "FILE", "like --keep-going, and write the names that are left out to FILE", OPT_LEFT_OUT},
+    {"json-progress", 0, "FILE",
+     "each second, write a line with a JSON object to FILE; -: to standard\nerror, instead of other progress",
+     OPT_JSON_PROGRESS},
     {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
     FS_OPT_COMMON,
 };
@@ -163,9 +169,6 @@ static fs_err set(void *ctx, int id, const char *value) {
   case OPT_NULL:
     o->null = true;
     return 0;
-  case OPT_KEEP_GOING:
-    o->keep_going = true;
-    return 0;
   case OPT_PARTITIONS:
     if (fs_parse_u64(value, 1, FS_MAX_PARTITIONS - 64, &o->partitions) < 0)
       return bad("partitions", value, "give a number from 1 to 65472");
@@ -192,6 +195,16 @@ static fs_err set(void *ctx, int id, const char *value) {
     return set_order(o, value);
   case OPT_FORCE:
     o->force = true;
+    return 0;
+  case OPT_LEFT_OUT:
+    o->left_out = value;
+    o->keep_going = true;
+    return 0;
+  case OPT_KEEP_GOING:
+    o->keep_going = true;
+    return 0;
+  case OPT_JSON_PROGRESS:
+    o->json_progress = value;
     return 0;
   default:
     return -EINVAL;

@@ -20,13 +20,23 @@ struct pack {
   struct fs_manifest manifest; /* filled from the new index */
 };
 
-/* Counts the files that the pipeline has passed: empty ones, shared ones, and those whose last
-   chunk came. */
+/* Counts a file when its last chunk came. */
 static void count_progress(struct pack *p, const struct fs_chunk *c) {
   const struct fs_item *item = &p->tree.items[c->item];
-  p->progress.bytes += c->plain_len;
-  p->progress.stored = p->store.stored_bytes;
-  if (c->offset + c->plain_len == item->size) p->progress.files++;
+  struct fs_counts *now = &p->progress.now;
+  now->bytes += c->plain_len;
+  now->stored = p->store.stored_bytes;
+  now->files += c->offset + c->plain_len == item->size;
+  now->left_out = p->tree.left_out.n;
+}
+
+/* Stores a chunk, unless its file is left out. */
+static fs_err take_chunk(struct pack *p, const struct fs_chunk *c) {
+  if (c->err < 0) return fs_plan_leave_out(&p->plan, c->item, c->err);
+  if (p->tree.items[c->item].left_out) return 0;
+  fs_err err = fs_store_chunk(&p->store, c);
+  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
+  return err;
 }
 
 static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
@@ -36,15 +46,14 @@ static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
       fs_item_say(&p->plan, &p->tree.items[c->item], b->err);
       return b->err;
     }
-    fs_err err = fs_store_chunk(&p->store, c);
-    if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
+    fs_err err = take_chunk(p, c);
     if (err < 0) return err;
     count_progress(p, c);
   }
   return 0;
 }
 
-static fs_err pack_contents(struct pack *p) {
+static fs_err pack_order(struct pack *p) {
   const struct fs_batch *batch;
   struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan);
   if (pipeline == NULL) {
@@ -60,11 +69,16 @@ static fs_err pack_contents(struct pack *p) {
       fs_pipeline_done(pipeline);
     }
     if (fs_prep_signal != 0) err = -EINTR;
-    if (err == 0) fs_progress_show(&p->progress, &p->plan);
   }
   /* After an interrupt, nothing waits for a reader that hangs. */
   if (err != -EINTR) fs_pipeline_stop(pipeline);
-  fs_bar(NULL);
+  return err;
+}
+
+static fs_err pack_contents(struct pack *p) {
+  fs_progress_stage(&p->progress, FS_STAGE_PACK, p->plan.norder, p->plan.pack_bytes);
+  fs_err err = pack_order(p);
+  while (err == 0 && fs_plan_again(&p->plan) != 0) err = pack_order(p);
   return err;
 }
 
@@ -98,7 +112,8 @@ static fs_err fill_builder(struct pack *p, struct fs_builder *b) {
     err = row < 0 ? row : 0;
   }
   for (uint32_t i = 0; i < p->store.parts.n && err == 0; i++) err = fs_builder_part(b, &p->store.parts.out[i].rec);
-  for (size_t i = 0; i < p->tree.n && err == 0; i++) err = add_item(b, &p->tree, &p->tree.items[i]);
+  for (size_t i = 0; i < p->tree.n && err == 0; i++)
+    if (!p->tree.items[i].left_out) err = add_item(b, &p->tree, &p->tree.items[i]);
   return err;
 }
 
@@ -127,6 +142,7 @@ static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
   FS_AUTO_FREE char *text = malloc(room);
   if (text == NULL) return -ENOMEM;
   fill_manifest(p, index, size);
+  fs_progress_stage(&p->progress, FS_STAGE_SYNC, 0, 0);
   fs_ssize n = fs_manifest_format(&p->manifest, text, room);
   fs_err err = n < 0 ? (fs_err)n : fs_parts_seal(&p->store.parts, p->manifest.dataset_id);
   if (err == 0) err = fs_target_write(&p->target, "index", index, size);
@@ -144,6 +160,7 @@ static fs_err write_dataset(struct pack *p) {
     if (err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
     return err;
   }
+  fs_progress_stage(&p->progress, FS_STAGE_INDEX, 0, 0);
   struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);
   if (b == NULL) return -ENOMEM;
   err = fill_builder(p, b);
@@ -164,7 +181,7 @@ static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
   *bytes = 0;
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
-    if (!item->alias || !S_ISREG(item->mode)) continue;
+    if (!item->alias || item->left_out || !S_ISREG(item->mode)) continue;
     if (item->group != 0 && item->group == tree->items[item->same].group) continue;
     n++;
     *bytes += item->size;
@@ -218,6 +235,17 @@ static fs_err note_target(struct pack *p) {
   return 0;
 }
 
+/* Called by the thread of the progress if a signal came and this thread hangs. */
+static void end_at_once(void *ctx) {
+  const struct pack *p = ctx;
+  if (p->target.temp[0] != '\0')
+    fs_say("interrupted; %s stays in %s, and the next pack of %s removes it", p->target.temp, p->target.parent,
+           p->target.name);
+  else
+    fs_say("interrupted; nothing is left behind");
+  _exit(128 + fs_prep_signal);
+}
+
 static fs_err run(struct pack *p) {
   fs_err err = fs_sources_open(&p->o, &p->tree);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
@@ -225,6 +253,7 @@ static fs_err run(struct pack *p) {
   if (err == 0) err = note_target(p);
   if (err == 0) err = fs_sources_collect(&p->o, &p->tree);
   if (err < 0) return err;
+  fs_progress_stage(&p->progress, FS_STAGE_COMPARE, 0, 0);
   err = fs_plan_make(&p->plan, &p->o, &p->tree);
   if (err == 0) err = fs_plan_codecs(&p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
@@ -247,17 +276,22 @@ int fs_prep_pack(int argc, char **argv) {
     return FS_EXIT_USAGE;
   }
   p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
-  p->progress.start_ns = p->progress.last_ns = fs_now_ns();
+  p->tree.progress = &p->progress;
+  p->progress.hangs = end_at_once;
+  p->progress.ctx = p;
   fs_prep_catch_signals();
-  fs_err err = run(p);
+  fs_err err = fs_progress_start(&p->progress, p->o.json_progress);
+  if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_target_discard(&p->target);
+  fs_progress_stop(&p->progress, err == 0);
   if (err < 0 && fs_prep_signal != 0) {
     fs_say("interrupted; nothing is left behind");
     _exit(128 + fs_prep_signal);
   }
   if (err == 0) summary(p);
-  const int done = p->tree.left_out != 0 ? FS_EXIT_LEFT_OUT : FS_EXIT_OK;
+  bool all = p->tree.left_out.n == 0;
+  if (err == 0 && p->o.keep_going) err = fs_left_out_say(&p->tree.left_out, &p->o);
   fs_store_free(&p->store);
   fs_plan_codecs_free(&p->plan);
   fs_plan_free(&p->plan);
@@ -265,5 +299,5 @@ int fs_prep_pack(int argc, char **argv) {
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);
   free(p);
-  return fs_prep_finish(err == 0 ? done : FS_EXIT_FAILED);
+  return fs_prep_finish(err < 0 ? FS_EXIT_FAILED : all ? FS_EXIT_OK : FS_EXIT_LEFT_OUT);
 }

@@ -14,6 +14,7 @@
 #define FS_PREPARE_PACK_H
 
 #include "../prepare.h"
+#include "../progress.h"
 #include "codec/encode.h"
 #include "index/builder.h"
 #include "sources.h"
@@ -48,6 +49,8 @@ struct fs_pack_options {
   uint32_t align;
   unsigned jobs;
   bool force;
+  const char *left_out;            /* FILE for the names that were left out, or NULL */
+  const char *json_progress;       /* FILE, "-", or NULL */
   enum fs_order order;             /* in which items are packed */
   enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
@@ -78,6 +81,7 @@ struct fs_item {
   bool linked;   /* other names may be hard links of the same file */
   bool followed; /* its path contains a followed symlink */
   bool alias;    /* the content is the same as that of item `same` */
+  bool left_out; /* by --keep-going, after the plan: the index does not get it */
   uint8_t codec;
   uint8_t flags;
   _Atomic int choice; /* large files: CHOICE_* in encode.c */
@@ -88,6 +92,24 @@ struct fs_item {
   uint64_t nblocks; /* number of blocks */
 };
 
+/* The names that --keep-going left out. */
+struct fs_left {
+  const char *source; /* path of the SOURCE, or NULL for a name that several have */
+  size_t skip;        /* length of its prefix and the slash */
+  char *path, *why;   /* path in the dataset */
+};
+struct fs_left_out {
+  struct fs_left *list;
+  size_t n, room;
+};
+/* Adds a name of a source, relative to it, or (NULL) of the dataset. Returns 0 or -ENOMEM. */
+fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why);
+/* Moves all problems to the list. */
+fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, struct fs_problems *p);
+/* Names the first ten on stderr, and writes all to the file of --left-out. */
+fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o);
+void fs_left_out_free(struct fs_left_out *l);
+
 struct fs_tree {
   struct fs_source *sources;
   uint32_t nsources;
@@ -95,8 +117,9 @@ struct fs_tree {
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
-  uint64_t left_out;           /* names that were left out because of --keep-going */
+  struct fs_left_out left_out; /* because of --keep-going */
   uint64_t replaced, absolute; /* as in struct fs_scan */
+  struct fs_progress *progress; /* counts the names of the walk */
 };
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
    stderr. */
@@ -115,6 +138,7 @@ struct fs_plan {
   struct fs_tree *tree; /* sorted in the index's order */
   uint64_t plain_bytes; /* of all files; hard links count once */
   uint64_t pack_bytes;  /* bytes that the pipeline reads: without aliases */
+  uint64_t left_out;    /* files that were left out after the plan was made */
   uint64_t files, dirs, symlinks;
   uint64_t links;  /* further names of hard-linked files */
   uint32_t nparts; /* ordinary partitions; the replicated ones follow */
@@ -139,6 +163,12 @@ void fs_plan_free(struct fs_plan *plan);
 fs_err fs_plan_find_equal(struct fs_plan *plan);
 /* Makes plan->order. Called when all aliases of the plan are known. Returns 0 or -ENOMEM. */
 fs_err fs_plan_order(struct fs_plan *plan);
+/* Leaves out an item that could not be read, if --keep-going allows it. Returns 0, or the error after
+   one line on stderr. */
+fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err);
+/* Makes plan->order from aliases whose content was left out, after the pipeline has ended. Returns
+   how many are to be packed now. */
+uint64_t fs_plan_again(struct fs_plan *plan);
 
 /* Opens an item; the caller checks it after reading. Returns a descriptor or a negative errno
    (-ESTALE: the item changed). */
@@ -147,6 +177,8 @@ fs_fd fs_item_open(const struct fs_tree *tree, const struct fs_item *item);
 fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *item);
 /* Reads bytes of an open item. Returns 0 or a negative errno. */
 fs_err fs_item_read(const struct fs_tree *tree, const struct fs_item *item, int fd, void *buf, size_t n, uint64_t at);
+/* Returns the error, or -ESTALE if the file turns out to have changed. */
+fs_err fs_item_error(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
 /* Prints one line about an error of fs_item_open, fs_item_check or a read. */
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
 
@@ -160,6 +192,7 @@ struct fs_chunk {
   uint64_t plain_len; /* > 0 */
   bool whole;         /* the whole file */
   uint8_t codec;
+  fs_err err; /* its bytes could not be read: all below is invalid */
   const uint8_t *stored;
   uint64_t stored_len;
   const struct fs_chunk_block *blocks;
@@ -296,11 +329,5 @@ void fs_target_discard(struct fs_target *t);
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);
 /* Prints one line about an error of a write below the target. */
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err);
-
-struct fs_progress {
-  uint64_t start_ns, last_ns;
-  uint64_t files, bytes, stored;
-};
-void fs_progress_show(struct fs_progress *p, const struct fs_plan *plan);
 
 #endif

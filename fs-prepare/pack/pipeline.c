@@ -85,7 +85,6 @@ static struct slot *claim(struct fs_pipeline *p) {
 
 static void encode(const struct fs_plan *plan, struct fs_batch *b, uint8_t *plain, struct fs_encoder *encoder) {
   if (plain == NULL || encoder == NULL || fs_batch_room(plan, b) < 0) {
-    b->n = 1;
     b->err = -ENOMEM;
     if (b->stream != NULL) fs_stream_fail(b->stream, -ENOMEM);
   } else {

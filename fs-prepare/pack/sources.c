@@ -295,10 +295,9 @@ static fs_err join(const struct fs_pack_options *o, struct fs_tree *tree) {
   tree->items = j.out.item;
   tree->n = j.out.n;
   const size_t n = j.problems.n;
+  if (o->keep_going && err == 0) return fs_left_out_take(&tree->left_out, NULL, &j.problems);
   fs_problems_say(&j.problems, "");
   if (n == 0 || err < 0) return err;
-  tree->left_out += n;
-  if (o->keep_going) return 0;
   fs_say("%zu names collide; give each SOURCE its own directory (--source PREFIX=PATH), or leave them out with "
          "--exclude or --keep-going",
          n);
@@ -342,13 +341,12 @@ static fs_err take_scans(struct scans *s) {
     problems += scan->problems.n;
     tree->replaced += scan->replaced;
     tree->absolute += scan->absolute;
+    if (err == 0 && s->o->keep_going) err = fs_left_out_take(&tree->left_out, &tree->sources[i], &scan->problems);
     fs_problems_say(&scan->problems, tree->sources[i].path);
     if (err == 0) err = append(tree, &scan->items);
     fs_items_free(&scan->items);
   }
-  if (err < 0 || problems == 0) return err;
-  tree->left_out += problems;
-  if (s->o->keep_going) return 0;
+  if (err < 0 || problems == 0 || s->o->keep_going) return err;
   fs_say("%" PRIu64 " of the archives' members cannot be packed; leave them out with --keep-going", problems);
   return -EPERM;
 }

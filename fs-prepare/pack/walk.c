@@ -26,6 +26,7 @@ struct pending {
 struct problem {
   char *path;
   const char *what;
+  bool dir; /* it is among the items, and what is below it is missing */
 };
 
 struct shared {
@@ -42,7 +43,6 @@ struct shared {
   size_t n, room;
   unsigned busy;
   fs_err err; /* stops all threads */
-  _Atomic uint64_t seen;
 };
 
 struct walker {
@@ -72,8 +72,15 @@ static fs_err add_problem(struct walker *w, const char *path, const char *what) 
   fs_err err = grow(&w->problems, w->nproblems, &w->problem_room, sizeof *w->problems);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) return -ENOMEM;
-  w->problems[w->nproblems++] = (struct problem){copy, what};
+  w->problems[w->nproblems++] = (struct problem){.path = copy, .what = what};
   return 0;
+}
+
+/* Adds the problem of a directory that was an item already when it could not be read. */
+static fs_err add_dir_problem(struct walker *w, const char *path, const char *what) {
+  fs_err err = add_problem(w, path, what);
+  if (err == 0) w->problems[w->nproblems - 1].dir = true;
+  return err;
 }
 
 bool fs_globs_match(const struct fs_globs *g, const char *path) {
@@ -249,7 +256,7 @@ static fs_err visit(struct walker *w, int dir, const char *name, const char *pat
     free(target);
     return err < 0 ? err : 0;
   }
-  atomic_fetch_add_explicit(&sh->seen, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&sh->tree->progress->now.names, 1, memory_order_relaxed);
   return add_item(w, &st, path, target, &p);
 }
 
@@ -290,7 +297,7 @@ static fs_err walk_dir(struct walker *w, const struct pending *in) {
   const char *path = in->path[0] != '\0' ? in->path : ".";
   fs_fd fd = in->followed ? open_followed(w, in)
                           : fs_prep_open_beneath(w->sh->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-  if (fd < 0) return add_problem(w, path, fd == -EACCES ? "is a directory that is not readable" : strerror(-fd));
+  if (fd < 0) return add_dir_problem(w, path, fd == -EACCES ? "is a directory that is not readable" : strerror(-fd));
   DIR *dir = fdopendir(fd);
   if (dir == NULL) {
     close(fd);
@@ -299,7 +306,7 @@ static fs_err walk_dir(struct walker *w, const struct pending *in) {
   fs_err err = read_dir(w, dir, in);
   closedir(dir);
   if (err == 0 || err == -ENOMEM || err == -EINTR) return err;
-  return add_problem(w, path, strerror(-err));
+  return add_dir_problem(w, path, strerror(-err));
 }
 
 /* Takes directories until none is left and no other thread can add one. */
@@ -380,16 +387,28 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const struct problem *)a)->path, ((const struct problem *)b)->path);
 }
 
-/* Names the first ten problems of all threads. */
-static fs_err say_problems(const char *source, struct walker *ws, unsigned n) {
-  size_t total = 0, at = 0;
+/* The problems of all threads, sorted by path. */
+struct problems {
+  struct problem *all;
+  size_t n;
+};
+
+static fs_err sort_problems(const struct walker *ws, unsigned n, struct problems *p) {
+  size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
-  if (total == 0) return 0;
-  FS_AUTO_FREE struct problem *all = malloc(total * sizeof *all);
-  if (all == NULL) return -ENOMEM;
+  p->all = malloc((total + 1) * sizeof *p->all);
+  if (p->all == NULL) return -ENOMEM;
   for (unsigned i = 0; i < n; i++)
-    for (size_t k = 0; k < ws[i].nproblems; k++) all[at++] = ws[i].problems[k];
-  qsort(all, total, sizeof *all, by_path);
+    for (size_t k = 0; k < ws[i].nproblems; k++) p->all[p->n++] = ws[i].problems[k];
+  qsort(p->all, total, sizeof *p->all, by_path);
+  return 0;
+}
+
+/* Names the first ten problems. */
+static fs_err say_problems(const char *source, const struct problems *p) {
+  const struct problem *all = p->all;
+  size_t total = p->n;
+  if (total == 0) return 0;
   for (size_t i = 0; i < total && i < 10; i++) fs_say("%s/%s %s", source, all[i].path, all[i].what);
   if (total > 10) fs_say("and %zu more", total - 10);
   fs_say("%zu of SOURCE's names cannot be packed; remove them, make them readable, or leave them out with --exclude",
@@ -410,6 +429,49 @@ static void warn_outside(const struct walker *ws, unsigned n) {
   fs_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlinks lead out of SOURCE (as %s does), and what they lead "
          "to is not packed; --dereference outside packs it in their place",
          outside, symlinks, example);
+}
+
+/* Returns true if the path is, or is below, a directory that could not be read. */
+static bool in_problem(const struct problems *p, const char *path) {
+  char part[PATH_MAX];
+  struct problem key = {.path = part};
+  for (size_t n = 0;; n++) {
+    if (path[n] == '/' || path[n] == '\0') {
+      part[n] = '\0';
+      const struct problem *found = bsearch(&key, p->all, p->n, sizeof *p->all, by_path);
+      if (found != NULL && found->dir) return true;
+    }
+    if (path[n] == '\0') return false;
+    part[n] = path[n];
+  }
+}
+
+/* With --keep-going: lists the problems as left out, and drops the directories that could not be read
+   and all below them. */
+static fs_err leave_out(const struct shared *sh, struct fs_tree *tree, const struct problems *p) {
+  size_t kept = 0, skip = sh->source->skip;
+  for (size_t i = 0; i < p->n; i++) {
+    fs_err err = fs_left_out_add(&tree->left_out, sh->source, p->all[i].path, p->all[i].what);
+    if (err < 0) return err;
+  }
+  for (size_t i = 0; i < tree->n; i++) {
+    struct fs_item *item = &tree->items[i];
+    if (item->source != sh->number || strlen(item->path) < skip || !in_problem(p, item->path + skip)) {
+      tree->items[kept++] = *item;
+      continue;
+    }
+    free(item->path);
+    free(item->target);
+  }
+  tree->n = kept;
+  return 0;
+}
+
+/* Reports the problems. Returns 0 if --keep-going leaves them out, or a negative errno. */
+static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const struct problems *p) {
+  bool root = p->n != 0 && in_problem(p, "."); /* then nothing is left */
+  if (p->n == 0) return 0;
+  return sh->o->keep_going && !root ? leave_out(sh, tree, p) : say_problems(sh->source->path, p);
 }
 
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
@@ -455,9 +517,13 @@ static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, cons
   if (err < 0) return err;
   fs_prep_parallel(jobs, jobs, walk_one, ws);
   if (sh->err < 0) return sh->err;
-  err = say_problems(sh->source->path, ws, jobs);
+  struct problems problems = {0};
+  err = sort_problems(ws, jobs, &problems);
+  if (err == 0) err = join(tree, ws, jobs);
+  if (err == 0) err = take_problems(sh, tree, &problems);
   if (err == 0) warn_outside(ws, jobs);
-  return err < 0 ? err : join(tree, ws, jobs);
+  free(problems.all);
+  return err;
 }
 
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source) {
@@ -491,4 +557,5 @@ void fs_tree_free(struct fs_tree *tree) {
   }
   free(tree->items);
   fs_sources_close(tree);
+  fs_left_out_free(&tree->left_out);
 }

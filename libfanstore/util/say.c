@@ -2,10 +2,17 @@
 /* Prints the tools' messages and progress bar (say.h). */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "util/say.h"
 #include "util/util.h"
+
+#define FS_BAR_NS 100000000ull
+#define FS_LINE_NS 60000000000ull
+#define FS_PROGRESS_ENV "FANSTORE_TEST_PROGRESS_MS" /* for tests: replaces FS_LINE_NS */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *name = "fanstore";
@@ -31,9 +38,15 @@ bool fs_bar_shown(void) {
   return tty == 1;
 }
 
+/* Returns how many bytes of a bar fit into the terminal's line. */
+static int bar_width(void) {
+  struct winsize ws;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 20 ? ws.ws_col - 1 : 79;
+}
+
 static void bar_locked(const char *text) {
   if (!fs_bar_shown() || (!text && !bar_on_screen)) return;
-  fprintf(stderr, "\r\033[K%s", text ? text : "");
+  fprintf(stderr, "\r\033[K%.*s", bar_width(), text ? text : "");
   fflush(stderr);
   bar_on_screen = text != NULL;
 }
@@ -42,6 +55,25 @@ void fs_bar(const char *text) {
   pthread_mutex_lock(&lock);
   bar_locked(text);
   pthread_mutex_unlock(&lock);
+}
+
+uint64_t fs_progress_every(void) {
+  const char *test = getenv(FS_PROGRESS_ENV);
+  uint64_t ms;
+  if (fs_bar_shown()) return FS_BAR_NS;
+  return test && fs_parse_u64(test, 1, 60000, &ms) == 0 ? ms * 1000000ull : FS_LINE_NS;
+}
+
+void fs_progress(const char *format, ...) {
+  char text[256];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof(text), format, ap);
+  va_end(ap);
+  if (fs_bar_shown())
+    fs_bar(text);
+  else
+    fs_say("%s", text);
 }
 
 char *fs_vline(char *out, size_t size, const char *format, va_list ap) {

@@ -24,5 +24,10 @@ char *fs_vline(char *out, size_t size, const char *format, va_list ap) __attribu
 /* Prints a progress bar that the next one replaces, if stderr is a terminal. NULL wipes it. */
 void fs_bar(const char *text);
 bool fs_bar_shown(void); /* true if stderr is a terminal */
+/* Shows progress: a bar on a terminal, else a line. */
+void fs_progress(const char *format, ...) FS_PRINTF(1, 2);
+/* Returns how many nanoseconds pass from one fs_progress to the next: a bar moves ten times a second,
+   and people read log files with a line a minute. */
+uint64_t fs_progress_every(void);
 
 #endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What --keep-going leaves out: names that the walk cannot pack, and files that cannot be read or
+ * change while they are packed. Called by pack's main thread, and by the walk at its end.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pack.h"
+
+#define NAMED 10u /* on stderr */
+
+fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why) {
+  if (l->n == l->room) {
+    size_t room = l->room != 0 ? 2 * l->room : 64;
+    struct fs_left *more = realloc(l->list, room * sizeof *more);
+    if (more == NULL) return -ENOMEM;
+    l->list = more;
+    l->room = room;
+  }
+  struct fs_left one = {.source = src != NULL ? src->path : NULL, .skip = src != NULL ? src->skip : 0};
+  const bool prefix = src != NULL && src->prefix[0] != '\0';
+  if (asprintf(&one.path, "%s%s%s", prefix ? src->prefix : "", prefix ? "/" : "", path) < 0) return -ENOMEM;
+  one.why = strdup(why);
+  l->list[l->n++] = one;
+  return one.why != NULL ? 0 : -ENOMEM;
+}
+
+fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, struct fs_problems *p) {
+  fs_err err = 0;
+  for (size_t i = 0; i < p->n && err == 0; i++)
+    err = fs_left_out_add(l, src, p->problem[i].path, p->problem[i].what);
+  fs_problems_free(p);
+  return err;
+}
+
+void fs_left_out_free(struct fs_left_out *l) {
+  for (size_t i = 0; i < l->n; i++) {
+    free(l->list[i].path);
+    free(l->list[i].why);
+  }
+  free(l->list);
+  *l = (struct fs_left_out){0};
+}
+
+static int by_path(const void *a, const void *b) {
+  return strcmp(((const struct fs_left *)a)->path, ((const struct fs_left *)b)->path);
+}
+
+static fs_err write_list(const struct fs_left_out *l, const char *file) {
+  FILE *out = fopen(file, "we");
+  bool failed = out == NULL;
+  for (size_t i = 0; i < l->n && !failed; i++) {
+    fputs("{\"path\": ", out);
+    fs_json_string(out, l->list[i].path);
+    fputs(", \"why\": ", out);
+    fs_json_string(out, l->list[i].why);
+    fputs("}\n", out);
+  }
+  if (out != NULL) failed |= ferror(out) != 0;
+  if (out != NULL) failed |= fclose(out) != 0;
+  if (failed) fs_say("--left-out '%s': cannot be written: %s", file, strerror(errno));
+  return failed ? -EIO : 0;
+}
+
+fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o) {
+  if (l->n != 0) qsort(l->list, l->n, sizeof *l->list, by_path);
+  for (size_t i = 0; i < l->n && i < NAMED; i++) {
+    const struct fs_left *e = &l->list[i];
+    fs_say("%s%s%s %s", e->source != NULL ? e->source : "", e->source != NULL ? "/" : "", e->path + e->skip, e->why);
+  }
+  if (l->n > NAMED) fs_say("and %zu more", l->n - NAMED);
+  if (l->n != 0) fs_say("%zu of SOURCE's names %s left out of the dataset", l->n, l->n == 1 ? "was" : "were");
+  return o->left_out != NULL ? write_list(l, o->left_out) : 0;
+}
+
+/* The dataset must not become empty because SOURCE has gone. */
+static fs_err check_any(const struct fs_plan *plan) {
+  if (plan->left_out < plan->files) return 0;
+  fs_say("%s: none of its %llu files can be read", plan->tree->sources[0].path, (unsigned long long)plan->files);
+  return -EIO;
+}
+
+fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
+  struct fs_item *item = &plan->tree->items[number];
+  if (!plan->opts->keep_going || err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
+    fs_item_say(plan, item, err);
+    return err;
+  }
+  if (item->left_out) return 0; /* another chunk of it */
+  item->left_out = true;
+  plan->left_out++;
+  const char *why = fs_item_error(plan, item, err) == -ESTALE ? "changed while it was being packed" : strerror(-err);
+  const struct fs_source *src = &plan->tree->sources[item->source];
+  fs_err added = fs_left_out_add(&plan->tree->left_out, src, item->path + src->skip, why);
+  return added < 0 ? added : check_any(plan);
+}
+
+/* Returns the item that has the content of an alias. */
+static struct fs_item *content_of(const struct fs_tree *tree, struct fs_item *item) {
+  while (item->alias) item = &tree->items[item->same];
+  return item;
+}
+
+/*
+ * The content of an alias was left out. The first such alias of it is packed instead, and the others
+ * become its aliases. The field `same` of the content, which is no alias itself, keeps which one.
+ */
+uint64_t fs_plan_again(struct fs_plan *plan) {
+  const struct fs_tree *tree = plan->tree;
+  plan->norder = 0;
+  if (plan->left_out == 0) return 0;
+  for (uint64_t i = 0; i < tree->n; i++) {
+    struct fs_item *item = &tree->items[i], *content = content_of(tree, item);
+    if (content == item || !content->left_out) continue;
+    if (content->same != 0) {
+      item->same = content->same - 1;
+      continue;
+    }
+    content->same = i + 1;
+    item->alias = false;
+    item->same = 0;
+    plan->order[plan->norder++] = (uint32_t)i;
+  }
+  return plan->norder;
+}
