@@ -84,6 +84,13 @@ void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd) {
   if (fd >= 0 && atomic_load(&ds->part_fd[number]) != fd) close(fd);
 }
 
+void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number) {
+  int fd = atomic_exchange(&ds->part_fd[number], -1);
+  if (fd < 0) return;
+  close(fd);
+  atomic_fetch_sub(&ds->kept, 1);
+}
+
 fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {
   char why[512] = "";
   fs_err err = fs_dataset_open(ds, path);

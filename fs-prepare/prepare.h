@@ -92,6 +92,8 @@ void fs_dataset_close(struct fs_dataset *ds);
    negative errno: -EUCLEAN if the partition is no regular file. */
 fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number);
 void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
+/* Closes a descriptor that is kept: another file has the partition's name. No thread may use it. */
+void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);

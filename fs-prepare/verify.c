@@ -10,45 +10,35 @@
 #include <unistd.h>
 
 #include "codec/codec.h"
-#include "prepare.h"
+#include "verify.h"
 
-enum { DAMAGED = 1, UNCHECKED };
-
-struct vblock {
-  uint64_t offset, xxh3;
-  uint32_t stored_len, plain_len;
-  uint32_t partition, entry;
-  uint32_t codec;
-};
-
-struct verify {
-  struct fs_dataset ds;
-  unsigned jobs;
-  struct vblock *blocks; /* sorted by partition and offset */
-  uint64_t nblocks;
-  uint64_t *first;        /* first block of each partition, and the end */
-  _Atomic uint8_t *state; /* one for each entry: DAMAGED, UNCHECKED or 0 */
-  _Atomic uint64_t bad_parts, unread_parts;
-};
-
-static fs_err add_blocks(struct verify *v, uint32_t entry, uint64_t *n, bool store) {
-  const struct fs_entry *e = fs_index_entry(&v->ds.ix, entry);
+/* Counts a file's blocks in first[partition + 1], or stores each at first[partition]++. */
+static fs_err add_blocks(struct fs_verify *v, uint32_t entry, uint64_t *first, bool store) {
+  const struct fs_index *ix = &v->ds.ix;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
   struct fs_block b;
   if (!S_ISREG(e->mode)) return 0;
-  uint64_t count = fs_index_block_count(&v->ds.ix, e);
-  for (uint64_t i = 0; i < count && store; i++) {
-    fs_err err = fs_index_block(&v->ds.ix, entry, i, &b);
-    if (err < 0) return err;
-    v->blocks[*n + i] = (struct vblock){b.offset, b.xxh3, b.stored_len, b.plain_len, b.partition, entry, b.codec};
+  uint64_t count = fs_index_block_count(ix, e);
+  for (uint64_t i = 0; i < count; i++) {
+    fs_err err = fs_index_block(ix, entry, i, &b);
+    if (err < 0 || b.partition >= ix->nparts) return err < 0 ? err : -EUCLEAN;
+    if (!store) {
+      first[b.partition + 1]++;
+      continue;
+    }
+    v->blocks[first[b.partition]++] = (struct fs_vblock){.offset = b.offset,
+                                                         .xxh3 = b.xxh3,
+                                                         .index = i,
+                                                         .codec = b.codec,
+                                                         .stored_len = b.stored_len,
+                                                         .plain_len = b.plain_len,
+                                                         .entry = entry};
   }
-  *n += count;
   return 0;
 }
 
-/* Sorts blocks. Those with the same stored bytes and the same decoding are neighbours. */
-static int by_place(const void *va, const void *vb) {
-  const struct vblock *a = va, *b = vb;
-  if (a->partition != b->partition) return a->partition < b->partition ? -1 : 1;
+int fs_vblock_order(const void *va, const void *vb) {
+  const struct fs_vblock *a = va, *b = vb;
   if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
   if (a->stored_len != b->stored_len) return a->stored_len < b->stored_len ? -1 : 1;
   if (a->plain_len != b->plain_len) return a->plain_len < b->plain_len ? -1 : 1;
@@ -56,27 +46,32 @@ static int by_place(const void *va, const void *vb) {
   return a->xxh3 < b->xxh3 ? -1 : a->xxh3 > b->xxh3;
 }
 
-static fs_err collect(struct verify *v) {
-  uint64_t n = 0, at = 0;
-  const struct fs_index *ix = &v->ds.ix;
-  for (uint64_t i = 0; i < ix->nentries; i++) add_blocks(v, (uint32_t)i, &n, false);
-  v->blocks = malloc((n + 1) * sizeof *v->blocks);
-  v->first = calloc(ix->nparts + 1, sizeof *v->first);
-  v->state = calloc(ix->nentries + 1, sizeof *v->state);
-  if (v->blocks == NULL || v->first == NULL || v->state == NULL) return -ENOMEM;
+static fs_err add_all(struct fs_verify *v, uint64_t *first, bool store) {
   fs_err err = 0;
-  for (uint64_t i = 0; i < ix->nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, &at, true);
-  if (err < 0) return err;
-  v->nblocks = n;
-  qsort(v->blocks, n, sizeof *v->blocks, by_place);
-  for (uint64_t i = 0; i < n; i++) v->first[v->blocks[i].partition + 1] = i + 1;
-  for (uint64_t p = 1; p <= ix->nparts; p++) v->first[p] = FS_MAX(v->first[p], v->first[p - 1]);
-  return 0;
+  for (uint64_t i = 0; i < v->ds.ix.nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, first, store);
+  return err;
+}
+
+/* Collects the blocks by partition. The thread that scans a partition sorts them. */
+static fs_err collect(struct fs_verify *v) {
+  const uint64_t nparts = v->ds.ix.nparts;
+  FS_AUTO_FREE uint64_t *next = malloc((nparts + 1) * sizeof *next);
+  v->first = calloc(nparts + 1, sizeof *v->first);
+  v->state = calloc(v->ds.ix.nentries + 1, sizeof *v->state);
+  v->part = calloc(nparts + 1, sizeof *v->part);
+  if (next == NULL || v->first == NULL || v->state == NULL || v->part == NULL) return -ENOMEM;
+  fs_err err = add_all(v, v->first, false);
+  for (uint64_t p = 1; p <= nparts; p++) v->first[p] += v->first[p - 1];
+  v->nblocks = v->first[nparts];
+  v->blocks = malloc((v->nblocks + 1) * sizeof *v->blocks);
+  if (v->blocks == NULL) return -ENOMEM;
+  memcpy(next, v->first, (nparts + 1) * sizeof *next);
+  return err < 0 ? err : add_all(v, next, true);
 }
 
 /* One partition while a thread reads it. */
 struct scan {
-  struct verify *v;
+  struct fs_verify *v;
   uint32_t number;
   int fd;
   uint64_t at; /* hashed up to here */
@@ -97,14 +92,16 @@ static void scan_gap(struct scan *s, uint64_t end) {
     s->err = fs_pread_full(s->fd, s->stored, n, s->at);
     if (s->err == 0) fs_xxh3_update(s->hash, s->stored, n);
     s->at += n;
+    s->v->progress.now.bytes += n;
   }
 }
 
-static bool scan_block(struct scan *s, const struct vblock *b) {
+static bool scan_block(struct scan *s, const struct fs_vblock *b) {
   scan_gap(s, b->offset);
   fs_err err = fs_pread_full(s->fd, s->stored, b->stored_len, b->offset);
   if (err < 0 && s->err == 0) s->err = err;
   if (err == 0 && s->at == b->offset) fs_xxh3_update(s->hash, s->stored, b->stored_len);
+  s->v->progress.now.bytes += b->stored_len;
   s->at = FS_MAX(s->at, b->offset + b->stored_len);
   return err == 0 && fs_xxh3(s->stored, b->stored_len) == b->xxh3 &&
          fs_block_sound(&s->v->ds.ix.codecs, b->codec, s->stored, b->stored_len, b->plain_len) &&
@@ -112,19 +109,19 @@ static bool scan_block(struct scan *s, const struct vblock *b) {
 }
 
 static void scan_blocks(struct scan *s) {
-  const struct verify *v = s->v;
+  const struct fs_verify *v = s->v;
   bool good = true;
   for (uint64_t i = v->first[s->number]; i < v->first[s->number + 1]; i++) {
-    const struct vblock *b = &v->blocks[i];
-    bool again = i > v->first[s->number] && by_place(b - 1, b) == 0;
+    const struct fs_vblock *b = &v->blocks[i];
+    bool again = i > v->first[s->number] && fs_vblock_order(b - 1, b) == 0;
     if (!again) good = s->fd >= 0 && scan_block(s, b);
     if (good) continue;
     if (!again) s->bad_blocks++;
     uint8_t none = 0;
     if (s->unreadable)
-      atomic_compare_exchange_strong(&v->state[b->entry], &none, UNCHECKED);
+      atomic_compare_exchange_strong(&v->state[b->entry], &none, FS_UNCHECKED);
     else
-      atomic_store(&v->state[b->entry], DAMAGED);
+      atomic_store(&v->state[b->entry], FS_DAMAGED);
   }
 }
 
@@ -156,7 +153,7 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
   const char *path = s->v->ds.path;
-  atomic_fetch_add(s->unreadable ? &s->v->unread_parts : &s->v->bad_parts, 1);
+  s->v->part[s->number] = s->unreadable ? FS_UNCHECKED : FS_DAMAGED;
   if (s->unreadable) {
     fs_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
            s->bad_blocks == 1 ? "block" : "blocks");
@@ -167,9 +164,12 @@ static void scan_report(struct scan *s) {
 }
 
 static void verify_part(void *ctx, uint64_t number) {
-  struct verify *v = ctx;
+  struct fs_verify *v = ctx;
+  const uint64_t first = v->first[number], nblocks = v->first[number + 1] - first;
   const struct fs_part_rec *rec = &v->ds.ix.parts[number];
   struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new()};
+  qsort(v->blocks + first, nblocks, sizeof *v->blocks, fs_vblock_order);
+  v->part[number] = FS_GOOD;
   s.stored = malloc(v->ds.ix.block_size);
   s.plain = malloc(v->ds.ix.block_size);
   s.work = fs_dataset_work(&v->ds);
@@ -196,7 +196,13 @@ static void verify_part(void *ctx, uint64_t number) {
   free(s.work);
 }
 
-static int report(struct verify *v) {
+static uint64_t count_parts(const struct fs_verify *v, uint8_t state) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < v->ds.ix.nparts; i++) n += v->part[i] == state;
+  return n;
+}
+
+static int report(struct fs_verify *v) {
   const struct fs_index *ix = &v->ds.ix;
   FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
   uint64_t count[3] = {0};
@@ -206,9 +212,9 @@ static int report(struct verify *v) {
     if (state == 0) continue;
     FS_AUTO_FREE char *path = fs_dataset_entry_path(&v->ds, (uint32_t)i);
     FS_AUTO_FREE char *name = fs_prep_name(path != NULL ? path : "?");
-    printf("%s: %s\n", state == DAMAGED ? "damaged" : "not checked", name);
+    printf("%s: %s\n", state == FS_DAMAGED ? "damaged" : "not checked", name);
   }
-  uint64_t bad_parts = atomic_load(&v->bad_parts), unread_parts = atomic_load(&v->unread_parts);
+  uint64_t bad_parts = count_parts(v, FS_DAMAGED), unread_parts = count_parts(v, FS_UNCHECKED);
   char plain[32], stored[32];
   const struct fs_index_header *h = ix->hdr;
   fs_format_size(h->plain_bytes, plain, sizeof plain);
@@ -220,14 +226,47 @@ static int report(struct verify *v) {
   }
   if (bad_parts != 0)
     printf("%s: damaged: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
-           count[DAMAGED], h->files, bad_parts, ix->nparts);
+           count[FS_DAMAGED], h->files, bad_parts, ix->nparts);
   if (unread_parts != 0)
     printf("%s: not checked: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
-           count[UNCHECKED], h->files, unread_parts, ix->nparts);
+           count[FS_UNCHECKED], h->files, unread_parts, ix->nparts);
   return FS_EXIT_FAILED;
 }
 
-static int verify(struct verify *v) {
+/* The partitions to scan: all, or those with `only` set. */
+struct again {
+  struct fs_verify *v;
+  const uint8_t *only;
+};
+
+static void verify_one(void *ctx, uint64_t number) {
+  const struct again *a = ctx;
+  if (a->only == NULL || a->only[number] == FS_DAMAGED) verify_part(a->v, number);
+}
+
+static void verify_parts(struct fs_verify *v, struct again *a) {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < v->ds.ix.nparts; i++)
+    if (a->only == NULL || a->only[i] == FS_DAMAGED) bytes += v->ds.ix.parts[i].size;
+  fs_progress_stage(&v->progress, FS_STAGE_VERIFY, 0, bytes);
+  fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_one, a);
+}
+
+/* Repairs the damaged partitions, and scans them again: what is damaged then remains so. */
+static fs_err repair(struct fs_verify *v) {
+  const uint64_t nparts = v->ds.ix.nparts;
+  FS_AUTO_FREE uint8_t *damaged = malloc(nparts);
+  if (damaged == NULL) return -ENOMEM;
+  memcpy(damaged, v->part, nparts);
+  fs_err err = fs_repair(v);
+  if (err < 0) return err;
+  for (uint64_t i = 0; i < v->ds.ix.nentries; i++)
+    if (atomic_load(&v->state[i]) == FS_DAMAGED) atomic_store(&v->state[i], FS_GOOD);
+  verify_parts(v, &(struct again){v, damaged});
+  return 0;
+}
+
+static int verify(struct fs_verify *v) {
   char why[512] = "";
   fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
   if (err == 0) err = fs_dataset_check_index(&v->ds, why, sizeof why);
@@ -240,23 +279,30 @@ static int verify(struct verify *v) {
     fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
     return FS_EXIT_FAILED;
   }
-  fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_part, v);
-  return report(v);
+  verify_parts(v, &(struct again){v, NULL});
+  if (v->repair_from != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
+  fs_progress_stop(&v->progress, err == 0);
+  return err < 0 ? FS_EXIT_FAILED : report(v);
 }
 
-enum { OPT_JOBS = FS_OPT_OWN };
+enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM };
 static const struct fs_opt options[] = {
+    {"repair-from", 0, "PLACE",
+     "make damaged partitions again from PLACE: a copy of DATASET, or the\ndirectory that it was packed from",
+     OPT_REPAIR_FROM},
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     FS_OPT_COMMON,
 };
 
 static fs_err set(void *ctx, int id, const char *value) {
-  struct verify *v = ctx;
+  struct fs_verify *v = ctx;
+  if (id == OPT_REPAIR_FROM) v->repair_from = value;
+  if (id == OPT_REPAIR_FROM) return 0;
   return id == OPT_JOBS ? fs_prep_jobs(value, &v->jobs) : -EINVAL;
 }
 
 int fs_prep_verify(int argc, char **argv) {
-  struct verify v = {.jobs = fs_prep_cpus()};
+  struct fs_verify v = {.jobs = fs_prep_cpus()};
   struct fs_prep_cli cli = {
       .command = "verify",
       .synopsis = "[options] DATASET",
@@ -270,10 +316,13 @@ int fs_prep_verify(int argc, char **argv) {
       .ctx = &v};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
   if (fs_dataset_open(&v.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
+  fs_progress_start(&v.progress, NULL);
   int status = verify(&v);
+  fs_progress_stop(&v.progress, status == FS_EXIT_OK);
   free(v.blocks);
   free(v.first);
   free(v.state);
+  free(v.part);
   fs_dataset_close(&v.ds);
   return fs_prep_finish(status);
 }

@@ -71,8 +71,9 @@ static fs_err resolve(struct fs_target *t, const char *dataset) {
 
 static bool is_dataset_name(const char *name) {
   if (strcmp(name, "manifest") == 0 || strcmp(name, "index") == 0) return true;
-  size_t n = strlen(name);
-  return strncmp(name, "part-", 5) == 0 && n >= 10 && strspn(name + 5, "0123456789") == n - 5;
+  if (strncmp(name, "part-", 5) != 0) return false;
+  size_t n = strspn(name + 5, "0123456789");
+  return n >= 5 && (name[5 + n] == '\0' || strncmp(name + 5 + n, ".repair-", 8) == 0); /* repair.c */
 }
 
 struct contents {
