@@ -10,7 +10,7 @@
 #include "prepare.h"
 
 struct list {
-  bool details, nul, printable;
+  bool details, nul, printable, json;
   struct fs_dataset ds;
 };
 
@@ -62,10 +62,45 @@ static void print_name(const struct list *l, const char *name, size_t n) {
   fputs(shown != NULL ? shown : "?", stdout);
 }
 
+/* Prints what only files, or only symlinks, have. */
+static void print_json_kind(const struct fs_index *ix, uint32_t entry) {
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  const char *target;
+  uint64_t len;
+  if (S_ISREG(e->mode))
+    printf(", \"codec\": \"%s\", \"blocks\": %" PRIu64 ", \"stored_bytes\": %" PRIu64,
+           e->size != 0 ? fs_codec_name(&ix->codecs, FS_NAME_CODEC(e->name)) : "raw", fs_index_block_count(ix, e),
+           stored_bytes(ix, entry));
+  if (!S_ISLNK(e->mode) || fs_index_target(ix, e, &target, &len) < 0) return;
+  FS_AUTO_FREE char *text = strndup(target, len);
+  printf(", \"target\": ");
+  fs_json_string(stdout, text != NULL ? text : "");
+}
+
+static fs_err print_json(const struct list *l, uint32_t entry) {
+  char path[PATH_MAX];
+  const struct fs_index *ix = &l->ds.ix;
+  const struct fs_entry *e = fs_index_entry(ix, entry);
+  const char *type = S_ISDIR(e->mode) ? "dir" : S_ISLNK(e->mode) ? "symlink" : "file";
+  struct stat st;
+  fs_ssize n = fs_index_path(ix, entry, path, sizeof path);
+  if (n < 0) return (fs_err)n;
+  fs_index_stat(ix, entry, &st);
+  printf("{\"path\": ");
+  fs_json_string(stdout, path);
+  printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"inode\": %" PRIu64 ", \"links\": %" PRIu32 ", \"size\": %" PRIu64
+         ", \"mtime\": %" PRId64 ", \"mtime_nsec\": %" PRIu32,
+         type, e->mode & 07777u, (uint64_t)st.st_ino, e->nlink, (uint64_t)st.st_size, e->mtime_sec, e->mtime_nsec);
+  print_json_kind(ix, entry);
+  printf("}\n");
+  return 0;
+}
+
 static fs_err print_entry(const struct list *l, uint32_t entry) {
   char path[PATH_MAX];
   const struct fs_index *ix = &l->ds.ix;
   const struct fs_entry *e = fs_index_entry(ix, entry);
+  if (l->json) return print_json(l, entry);
   fs_ssize n = fs_index_path(ix, entry, path, sizeof path);
   if (n < 0) return (fs_err)n;
   if (l->details) print_details(l, entry);
@@ -80,9 +115,10 @@ static fs_err print_entry(const struct list *l, uint32_t entry) {
   return 0;
 }
 
-enum { OPT_LONG = FS_OPT_OWN, OPT_NUL };
+enum { OPT_LONG = FS_OPT_OWN, OPT_NUL, OPT_JSON };
 static const struct fs_opt options[] = {
     {"long", 'l', NULL, "also show mode, links, size, codec, stored size and time", OPT_LONG},
+    {"json", 0, NULL, "print a line with a JSON object for each", OPT_JSON},
     {"null", '0', NULL, "end each path with a NUL byte", OPT_NUL},
     FS_OPT_COMMON,
 };
@@ -92,6 +128,7 @@ static fs_err set(void *ctx, int id, const char *value) {
   (void)value;
   if (id == OPT_LONG) l->details = true;
   if (id == OPT_NUL) l->nul = true;
+  if (id == OPT_JSON) l->json = true;
   return 0;
 }
 

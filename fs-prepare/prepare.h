@@ -54,6 +54,18 @@ int fs_prep_finish(int status);
 /* Returns the printable form of a name or path, from malloc, never NULL. */
 char *fs_prep_name(const char *path);
 
+/* The patterns of a repeatable option. */
+struct fs_globs {
+  char **glob;
+  size_t n;
+};
+/* Adds a pattern, without the '/' that a shell's completion adds to a directory. Returns 0, or -EINVAL
+   after one line on stderr. */
+fs_err fs_globs_add(struct fs_globs *g, const char *command, const char *option, const char *value);
+/* Returns true if one of the patterns matches. */
+bool fs_globs_match(const struct fs_globs *g, const char *path);
+void fs_globs_free(struct fs_globs *g);
+
 /* Returns the number of CPUs that this process may use. */
 unsigned fs_prep_cpus(void);
 /* Parses a --jobs argument. Returns 0, or -EINVAL after one line on stderr. */

@@ -12,7 +12,11 @@
 #include <unistd.h>
 
 #include "codec/codec.h"
-#include "prepare.h"
+#include "progress.h"
+
+/* What --files says about an entry. A stand-in is a further hard link that is restored as the file,
+   because the first link is left out. */
+enum { LEFT_OUT, ON_THE_WAY, CHOSEN, STAND_IN };
 
 struct unpack {
   struct fs_dataset ds;
@@ -20,6 +24,10 @@ struct unpack {
   unsigned jobs;
   int root;
   bool setuid; /* also of files */
+  struct fs_globs files;
+  uint8_t *choice;    /* of each entry; NULL: all are chosen */
+  uint32_t *stand_in; /* for the first link of a group: its stand-in, or 0 */
+  struct fs_progress progress;
   _Atomic uint64_t cleared;
   _Atomic bool failed;
 };
@@ -72,6 +80,7 @@ static fs_err write_block(struct unpack *u, uint32_t entry, uint64_t i, int fd, 
   err = fs_block_decode(set, b.codec, room->stored, b.stored_len, room->plain, b.plain_len, room->work);
   if (err == -ENOMEM) return err;
   if (err < 0 || !fs_block_sound(set, b.codec, room->stored, b.stored_len, b.plain_len)) return -EBADMSG;
+  u->progress.now.bytes += b.plain_len;
   if (all_zero(room->plain, b.plain_len)) return 0;
   return fs_pwrite_full(fd, room->plain, b.plain_len, i * u->ds.ix.block_size);
 }
@@ -113,15 +122,21 @@ static fs_err set_attributes(struct unpack *u, int fd, const struct fs_entry *e)
   return 0;
 }
 
-static bool is_further_link(const struct fs_entry *e) {
-  return FS_NAME_FLAGS(e->name) & FS_ENTRY_LINKED;
+static bool is_chosen(const struct unpack *u, uint32_t entry) {
+  return u->choice == NULL || u->choice[entry] != LEFT_OUT;
+}
+
+/* Returns true if the entry is restored with its own content, and not as a link to another one. */
+static bool is_restored(const struct unpack *u, uint32_t entry) {
+  bool further = FS_NAME_FLAGS(u->ds.ix.entries[entry].name) & FS_ENTRY_LINKED;
+  return is_chosen(u, entry) && (!further || (u->choice != NULL && u->choice[entry] == STAND_IN));
 }
 
 static void make_file(void *ctx, uint64_t i) {
   struct unpack *u = ctx;
   uint32_t entry = (uint32_t)i;
   const struct fs_entry *e = fs_index_entry(&u->ds.ix, entry);
-  if (atomic_load(&u->failed) || !S_ISREG(e->mode) || is_further_link(e)) return;
+  if (atomic_load(&u->failed) || !S_ISREG(e->mode) || !is_restored(u, entry)) return;
   FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
   if (path == NULL) {
     fail(u, entry, "cannot be created", -ENOMEM);
@@ -134,6 +149,7 @@ static void make_file(void *ctx, uint64_t i) {
   }
   fs_err err = write_contents(u, entry, fd);
   if (err == 0) err = set_attributes(u, fd, e);
+  u->progress.now.files++;
   if (err < 0 && err != -ECANCELED) fail(u, entry, "cannot be written", err);
 }
 
@@ -172,10 +188,12 @@ static fs_err make_symlink(struct unpack *u, uint32_t entry) {
   return utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Links an entry to the first of its group. */
+/* Links an entry to the first of its group, or to the stand-in. */
 static fs_err make_link(struct unpack *u, const struct fs_link_rec *link) {
+  if (!is_chosen(u, link->entry) || is_restored(u, link->entry)) return 0;
+  uint32_t to = is_chosen(u, link->inode) ? link->inode : u->stand_in[link->inode];
   FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, link->entry);
-  FS_AUTO_FREE char *first = fs_dataset_entry_path(&u->ds, link->inode);
+  FS_AUTO_FREE char *first = fs_dataset_entry_path(&u->ds, to);
   FS_AUTO_CLOSE int dir = -1;
   FS_AUTO_CLOSE int from_dir = -1;
   if (path == NULL || first == NULL) return -ENOMEM;
@@ -200,20 +218,88 @@ static bool done(struct unpack *u, uint32_t entry, const char *what, fs_err err)
 static bool restore(struct unpack *u) {
   const struct fs_index *ix = &u->ds.ix;
   for (uint64_t i = 1; i < ix->nentries; i++)
-    if (S_ISDIR(ix->entries[i].mode) && !done(u, (uint32_t)i, "cannot be created", make_dir(u, (uint32_t)i)))
+    if (S_ISDIR(ix->entries[i].mode) && is_chosen(u, (uint32_t)i) &&
+        !done(u, (uint32_t)i, "cannot be created", make_dir(u, (uint32_t)i)))
       return false;
   fs_prep_parallel(u->jobs, ix->nentries, make_file, u);
   if (atomic_load(&u->failed)) return false;
   for (uint64_t i = 1; i < ix->nentries; i++)
-    if (S_ISLNK(ix->entries[i].mode) && !is_further_link(&ix->entries[i]) &&
+    if (S_ISLNK(ix->entries[i].mode) && is_restored(u, (uint32_t)i) &&
         !done(u, (uint32_t)i, "cannot be created", make_symlink(u, (uint32_t)i)))
       return false;
   for (uint64_t i = 0; i < ix->nlinks; i++)
     if (!done(u, ix->links[i].entry, "cannot be linked", make_link(u, &ix->links[i]))) return false;
   for (uint64_t i = ix->nentries; i-- > 0;)
-    if (S_ISDIR(ix->entries[i].mode) && !done(u, (uint32_t)i, "mode and time", finish_dir(u, (uint32_t)i)))
+    if (S_ISDIR(ix->entries[i].mode) && is_chosen(u, (uint32_t)i) &&
+        !done(u, (uint32_t)i, "mode and time", finish_dir(u, (uint32_t)i)))
       return false;
   return true;
+}
+
+/* Marks an entry that a pattern matches, or that lies below such a directory. Counts in hits[] which
+   patterns matched. */
+static fs_err choose_entry(struct unpack *u, uint32_t entry, uint64_t *hits) {
+  char path[PATH_MAX];
+  fs_ssize n = fs_index_path(&u->ds.ix, entry, path, sizeof path);
+  if (n < 0) return (fs_err)n;
+  bool chosen = u->choice[u->ds.ix.entries[entry].parent] == CHOSEN;
+  for (size_t g = 0; g < u->files.n; g++) {
+    bool hit = fs_glob_match(u->files.glob[g], path);
+    hits[g] += hit;
+    chosen |= hit;
+  }
+  u->choice[entry] = chosen ? CHOSEN : LEFT_OUT;
+  return 0;
+}
+
+/* Chooses the directories on the way to what is chosen, and the stand-ins. */
+static void choose_more(struct unpack *u) {
+  const struct fs_index *ix = &u->ds.ix;
+  for (uint64_t i = ix->nentries; i-- > 1;)
+    if (u->choice[i] != LEFT_OUT && u->choice[ix->entries[i].parent] == LEFT_OUT)
+      u->choice[ix->entries[i].parent] = ON_THE_WAY;
+  u->choice[FS_ROOT] = FS_MAX(u->choice[FS_ROOT], ON_THE_WAY);
+  for (uint64_t i = 0; i < ix->nlinks; i++) {
+    const struct fs_link_rec *link = &ix->links[i];
+    if (!is_chosen(u, link->entry) || is_chosen(u, link->inode) || u->stand_in[link->inode] != 0) continue;
+    u->stand_in[link->inode] = link->entry;
+    u->choice[link->entry] = STAND_IN;
+  }
+}
+
+/* Applies --files. Each pattern must match something. Returns a negative errno after one line. */
+static fs_err choose(struct unpack *u) {
+  const struct fs_index *ix = &u->ds.ix;
+  if (u->files.n == 0) return 0;
+  FS_AUTO_FREE uint64_t *hits = calloc(u->files.n, sizeof *hits);
+  u->choice = calloc(ix->nentries, 1);
+  u->stand_in = calloc(ix->nlinks != 0 ? ix->nentries : 1, sizeof *u->stand_in);
+  fs_err err = hits == NULL || u->choice == NULL || u->stand_in == NULL ? -ENOMEM : 0;
+  for (uint64_t i = 1; i < ix->nentries && err == 0; i++) err = choose_entry(u, (uint32_t)i, hits);
+  if (err < 0) {
+    fs_say("%s: %s", u->ds.path, strerror(-err));
+    return err;
+  }
+  for (size_t g = 0; g < u->files.n; g++) {
+    if (hits[g] != 0) continue;
+    fs_say("unpack: --files '%s': matches nothing in the dataset", u->files.glob[g]);
+    return -ENOENT;
+  }
+  choose_more(u);
+  return 0;
+}
+
+/* Begins the progress with what there is to restore. */
+static void begin(struct unpack *u) {
+  const struct fs_index *ix = &u->ds.ix;
+  uint64_t files = 0, bytes = 0;
+  for (uint64_t i = 0; i < ix->nentries; i++) {
+    if (!S_ISREG(ix->entries[i].mode) || !is_restored(u, (uint32_t)i)) continue;
+    files++;
+    bytes += ix->entries[i].size;
+  }
+  fs_progress_stage(&u->progress, FS_STAGE_UNPACK, files, bytes);
+  fs_progress_start(&u->progress, NULL);
 }
 
 /* Makes DIR, or opens it if it exists and is empty. */
@@ -245,15 +331,20 @@ static int unpack(struct unpack *u) {
     fs_say("%s/index: %s", u->ds.path, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
-  if (open_target(u) < 0 || !restore(u)) return FS_EXIT_FAILED;
+  if (choose(u) < 0 || open_target(u) < 0) return FS_EXIT_FAILED;
+  begin(u);
+  bool restored = restore(u);
+  fs_progress_stop(&u->progress, restored);
+  if (!restored) return FS_EXIT_FAILED;
   if (u->cleared > 0)
     fs_say("set-user-ID and set-group-ID bits of %" PRIu64 " file%s were left out (--setuid restores them)",
            (uint64_t)u->cleared, u->cleared == 1 ? "" : "s");
   return FS_EXIT_OK;
 }
 
-enum { OPT_JOBS = FS_OPT_OWN, OPT_SETUID };
+enum { OPT_JOBS = FS_OPT_OWN, OPT_SETUID, OPT_FILES };
 static const struct fs_opt options[] = {
+    {"files", 0, "GLOB", "restore only what matches (repeatable)", OPT_FILES},
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     {"setuid", 0, NULL, "restore set-user-ID and set-group-ID bits of files", OPT_SETUID},
     FS_OPT_COMMON,
@@ -261,6 +352,7 @@ static const struct fs_opt options[] = {
 
 static fs_err set(void *ctx, int id, const char *value) {
   struct unpack *u = ctx;
+  if (id == OPT_FILES) return fs_globs_add(&u->files, "unpack", "files", value);
   u->setuid |= id == OPT_SETUID;
   if (id == OPT_SETUID) return 0;
   return id == OPT_JOBS ? fs_prep_jobs(value, &u->jobs) : -EINVAL;
@@ -271,7 +363,10 @@ int fs_prep_unpack(int argc, char **argv) {
   struct fs_prep_cli cli = {.command = "unpack",
                             .synopsis = "[options] DATASET DIR",
                             .about = "Restores the packed tree into DIR, which must not exist or be empty: contents,\n"
-                                     "modes, times, symlinks and hard links. Every block is verified.",
+                                     "modes, times, symlinks and hard links. Every block is verified.\n"
+                                     "A GLOB without '/' is matched against the last component, others against the\n"
+                                     "path in the dataset; '*' does not match '/', '**' does. What matches a\n"
+                                     "directory holds for all below it.",
                             .opts = options,
                             .nopts = FS_ARRAY_LEN(options),
                             .word_names = {"DATASET", "DIR"},
@@ -284,5 +379,8 @@ int fs_prep_unpack(int argc, char **argv) {
   int status = unpack(&u);
   if (u.root >= 0) close(u.root);
   fs_dataset_close(&u.ds);
+  fs_globs_free(&u.files);
+  free(u.choice);
+  free(u.stand_in);
   return status;
 }

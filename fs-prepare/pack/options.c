@@ -101,19 +101,6 @@ static fs_err set_size(const char *option, const char *value, uint64_t min, uint
   return 0;
 }
 
-/* Keeps a pattern, without the '/' that a shell's completion adds to a directory. */
-static fs_err add_glob(struct fs_globs *g, const char *option, const char *value) {
-  size_t n = strlen(value);
-  while (n > 0 && value[n - 1] == '/') n--;
-  if (n == 0) return bad(option, value, "the pattern is empty");
-  char **more = realloc(g->glob, (g->n + 1) * sizeof *more);
-  if (more != NULL) g->glob = more;
-  char *copy = more != NULL ? strndup(value, n) : NULL;
-  if (copy == NULL) return bad(option, value, "out of memory");
-  g->glob[g->n++] = copy;
-  return 0;
-}
-
 static fs_err set_mount(struct fs_pack_options *o, const char *value) {
   fs_ssize n = fs_path_normalize(value, o->mount, sizeof o->mount);
   if (n == -EINVAL) return bad("mount", value, "the path is relative; give an absolute one");
@@ -182,9 +169,9 @@ static fs_err set(void *ctx, int id, const char *value) {
     if (set_size("align", value, 4096, 65536, &o->align, "give 4K or 64K") < 0) return -EINVAL;
     return o->align == 4096 || o->align == 65536 ? 0 : bad("align", value, "give 4K or 64K");
   case OPT_REPLICATE:
-    return add_glob(&o->replicate, "replicate", value);
+    return fs_globs_add(&o->replicate, "pack", "replicate", value);
   case OPT_EXCLUDE:
-    return add_glob(&o->exclude, "exclude", value);
+    return fs_globs_add(&o->exclude, "pack", "exclude", value);
   case OPT_JOBS:
     return fs_prep_jobs(value, &o->jobs);
   case OPT_MOUNT:
@@ -229,13 +216,8 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   return err < 0 ? err : fs_pack_take_words(o);
 }
 
-static void free_globs(struct fs_globs *g) {
-  for (size_t i = 0; i < g->n; i++) free(g->glob[i]);
-  free(g->glob);
-}
-
 void fs_pack_options_free(struct fs_pack_options *o) {
-  free_globs(&o->replicate);
-  free_globs(&o->exclude);
+  fs_globs_free(&o->replicate);
+  fs_globs_free(&o->exclude);
   fs_pack_free_sources(o);
 }

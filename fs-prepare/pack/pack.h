@@ -19,11 +19,6 @@
 #include "index/builder.h"
 #include "sources.h"
 
-struct fs_globs {
-  char **glob;
-  size_t n;
-};
-bool fs_globs_match(const struct fs_globs *g, const char *path);
 /* Returns true if a pattern matches the path or a directory above it. */
 bool fs_globs_match_above(const struct fs_globs *g, const char *path);
 

@@ -83,12 +83,6 @@ static fs_err add_dir_problem(struct walker *w, const char *path, const char *wh
   return err;
 }
 
-bool fs_globs_match(const struct fs_globs *g, const char *path) {
-  for (size_t i = 0; i < g->n; i++)
-    if (fs_glob_match(g->glob[i], path)) return true;
-  return false;
-}
-
 /* Returns a path of the source as a path of the dataset, from malloc, or NULL. */
 static char *in_dataset(const struct shared *sh, const char *path) {
   const char *prefix = sh->source->prefix;
