@@ -96,6 +96,7 @@ static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const s
                             .flags = file ? content->flags : 0,
                             .blocks = file ? content->blocks : NULL,
                             .nblocks = file ? content->nblocks : 0,
+                            .stays = true,
                             .inode_group = item->group};
   fs_err err = fs_builder_add(b, &f);
   if (err < 0) {
@@ -161,6 +162,7 @@ static fs_err write_dataset(struct pack *p) {
     return err;
   }
   fs_progress_stage(&p->progress, FS_STAGE_INDEX, 0, 0);
+  fs_store_forget(&p->store);
   struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);
   if (b == NULL) return -ENOMEM;
   err = fill_builder(p, b);

@@ -303,6 +303,8 @@ struct fs_store {
 };
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd);
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
+/* Frees what only fs_store_chunk needs. */
+void fs_store_forget(struct fs_store *s);
 void fs_store_free(struct fs_store *s);
 
 /* The temporary directory beside DATASET, which becomes DATASET. One thread. */

@@ -31,9 +31,13 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, in
   return fs_parts_create(&s->parts, dir, first_fd, plan);
 }
 
-void fs_store_free(struct fs_store *s) {
+void fs_store_forget(struct fs_store *s) {
   free(s->seen);
   s->seen = NULL;
+}
+
+void fs_store_free(struct fs_store *s) {
+  fs_store_forget(s);
   fs_parts_free(&s->parts);
 }
 

@@ -4,33 +4,33 @@
 #ifndef FS_INDEX_BUILD_H
 #define FS_INDEX_BUILD_H
 
+#include <sys/stat.h>
+
 #include "index/builder.h"
 
-/* One added entry. Strings and blocks live in the builder's arena. */
+/* One added entry. Strings and blocks live in the builder's arena, or are the caller's. There may be
+   millions, so fields that are not needed at one time share memory. */
 struct fs_node {
-  const char *path; /* NUL replaces '/', so memcmp sorts a level by components */
-  const char *target;
-  const struct fs_built_block *blocks;
-  uint64_t hash; /* of the path as given */
+  const char *path; /* as given */
+  union {
+    const char *target;                  /* symlink */
+    const struct fs_built_block *blocks; /* file; NULL: it shares another file's records */
+  };
   uint64_t size; /* file: plain bytes; symlink: target's length; directory: children */
-  uint64_t nblocks;
-  uint64_t group;
-  uint64_t first; /* fs_entry.data: first child, block record or target byte; set by layout */
+  union {
+    uint64_t group; /* of files and symlinks, until the hard links are joined */
+    uint64_t first; /* fs_entry.data: first child, block record or target byte; set by layout */
+  };
   int64_t mtime_sec;
   uint32_t mtime_nsec;
   uint32_t mode;
-  uint32_t path_len;
-  uint32_t name_len;
-  uint32_t depth;                /* components of the path */
-  uint32_t codec, flags;         /* codec: a row */
   uint32_t parent, nlink, inode; /* entry numbers; set by sorting */
+  uint16_t path_len;
+  uint16_t depth; /* components of the path */
+  uint8_t name_len;
+  uint8_t codec; /* a row */
+  uint8_t flags;
 };
-
-/* Returns true for a file with more than one block. The entry itself has the only block of other
-   files. */
-static inline bool fs_node_has_records(const struct fs_node *node) {
-  return node->nblocks > 1;
-}
 
 struct fs_arena_chunk;
 
@@ -46,6 +46,17 @@ struct fs_builder {
   uint64_t dicts_size;
   struct fs_arena_chunk *arena;
 };
+
+/* Returns the number of blocks of a file; 0 for what is no file. */
+static inline uint64_t fs_node_nblocks(const struct fs_builder *b, const struct fs_node *node) {
+  return S_ISREG(node->mode) && node->size > 0 ? (node->size - 1) / b->block_size + 1 : 0;
+}
+
+/* Returns true for a file with more than one block. The entry itself has the only block of other
+   files. */
+static inline bool fs_node_has_records(const struct fs_builder *b, const struct fs_node *node) {
+  return S_ISREG(node->mode) && node->size > b->block_size;
+}
 
 /* The state of one fs_builder_finish. Node i of `sorted` becomes entry i. */
 struct fs_layout {

@@ -96,58 +96,55 @@ int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c) {
   return err < 0 ? err : (int)b->nrows++;
 }
 
-/* Copies a path into the node, with NUL for '/'. Returns -EINVAL unless the path is relative,
-   normalised and short enough. */
-static fs_err fs_node_path(struct fs_builder *b, struct fs_node *node, const char *path) {
+/* Returns n bytes as they are if they stay, or a copy, or NULL. */
+static const void *fs_kept(struct fs_builder *b, bool stays, const void *bytes, size_t n) {
+  void *copy = stays ? NULL : fs_arena_get(b, n);
+  return stays ? bytes : copy ? memcpy(copy, bytes, n) : NULL;
+}
+
+/* Sets the node's path. Returns -EINVAL unless the path is relative, normalised and short enough. */
+static fs_err fs_node_path(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
+  const char *path = f->path;
   size_t len = strlen(path);
   if (len >= PATH_MAX) return -EINVAL;
-  char *copy = fs_arena_get(b, len + 1);
-  if (!copy) return -ENOMEM;
   for (const char *p = path; *p != '\0';) {
     size_t n = strcspn(p, "/");
     bool dots = (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.');
     if (n == 0 || n > FS_NAME_MAX || dots || (p[n] == '/' && p[n + 1] == '\0')) return -EINVAL;
-    node->name_len = (uint32_t)n;
+    node->name_len = (uint8_t)n;
     node->depth++;
     p += p[n] == '/' ? n + 1 : n;
   }
-  for (size_t i = 0; i <= len; i++) copy[i] = path[i] == '/' ? '\0' : path[i];
-  node->path = copy;
-  node->path_len = (uint32_t)len;
-  node->hash = fs_xxh3(path, len);
-  return 0;
+  node->path = fs_kept(b, f->stays, path, len + 1);
+  node->path_len = (uint16_t)len;
+  return node->path ? 0 : -ENOMEM;
 }
 
-static fs_err fs_node_target(struct fs_builder *b, struct fs_node *node, const char *target) {
-  size_t len = target ? strlen(target) : 0;
+static fs_err fs_node_target(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
+  size_t len = f->target ? strlen(f->target) : 0;
   if (len == 0 || len >= PATH_MAX) return -EINVAL;
-  char *copy = fs_arena_get(b, len);
-  if (!copy) return -ENOMEM;
-  node->target = memcpy(copy, target, len);
+  node->target = fs_kept(b, f->stays, f->target, len);
   node->size = len;
-  return 0;
+  return node->target ? 0 : -ENOMEM;
 }
 
-static fs_err fs_node_blocks(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
+static fs_err fs_node_content(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
   if (b->block_size == 0) return -EINVAL;
   uint64_t want = f->size == 0 ? 0 : (f->size - 1) / b->block_size + 1;
   if (f->size > INT64_MAX || f->nblocks != want || f->codec >= b->nrows) return -EINVAL;
   if (f->flags & ~(uint32_t)(FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED)) return -EINVAL;
   if (f->flags != 0 && (f->codec != FS_CODEC_RAW || !(f->flags & FS_ENTRY_CONTIG))) return -EINVAL;
   node->size = f->size;
-  node->codec = f->codec;
-  node->nblocks = want;
+  node->codec = (uint8_t)f->codec;
   if (want == 0) return 0;
-  node->flags = f->flags | (want > 1 ? FS_ENTRY_BLOCKS : 0);
+  node->flags = (uint8_t)(f->flags | (want > 1 ? FS_ENTRY_BLOCKS : 0));
   for (uint64_t i = 0; i < want; i++) {
     uint64_t plain = FS_MIN(f->size - i * b->block_size, (uint64_t)b->block_size);
     uint32_t stored = f->blocks[i].stored_len;
     if (stored == 0 || stored > plain || (f->codec == FS_CODEC_RAW && stored != plain)) return -EINVAL;
   }
-  void *copy = fs_arena_get(b, want * sizeof(*f->blocks));
-  if (!copy) return -ENOMEM;
-  node->blocks = memcpy(copy, f->blocks, want * sizeof(*f->blocks));
-  return 0;
+  node->blocks = fs_kept(b, f->stays, f->blocks, want * sizeof(*f->blocks));
+  return node->blocks ? 0 : -ENOMEM;
 }
 
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f) {
@@ -155,12 +152,12 @@ fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f) {
       .mode = f->mode, .mtime_sec = f->mtime_sec, .mtime_nsec = f->mtime_nsec, .group = f->inode_group};
   if ((f->mode & ~(uint32_t)(S_IFMT | 07777)) || f->mtime_nsec >= 1000000000u) return -EINVAL;
   fs_err err = fs_grow(&b->nodes, &b->nodes_room, b->nnodes, sizeof(node));
-  if (err == 0) err = fs_node_path(b, &node, f->path);
+  if (err == 0) err = fs_node_path(b, &node, f);
   if (err < 0) return err;
   if (S_ISREG(f->mode))
-    err = fs_node_blocks(b, &node, f);
+    err = fs_node_content(b, &node, f);
   else if (S_ISLNK(f->mode))
-    err = fs_node_target(b, &node, f->target);
+    err = fs_node_target(b, &node, f);
   else if (!S_ISDIR(f->mode) || f->inode_group != 0)
     err = -EINVAL;
   if (err == 0) b->nodes[b->nnodes++] = node;

@@ -24,14 +24,15 @@ struct fs_build_file {
   uint32_t mode;    /* with the type bits */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
-  uint64_t size;                       /* regular files */
-  const char *target;                  /* symlinks */
-  uint32_t codec;                      /* number of a row */
-  uint32_t flags;                      /* FS_ENTRY_CONTIG, FS_ENTRY_ALIGNED */
-  const struct fs_built_block *blocks; /* copied */
-  uint64_t nblocks;                    /* 0 for an empty file, else ceil(size / block_size) */
-  uint64_t inode_group;                /* hard links: the same non-zero group; nlink is the group's
-                                          size as packed */
+  uint64_t size;      /* regular files */
+  const char *target; /* symlinks */
+  uint32_t codec;     /* number of a row */
+  uint32_t flags;     /* FS_ENTRY_CONTIG, FS_ENTRY_ALIGNED */
+  const struct fs_built_block *blocks;
+  uint64_t nblocks;     /* 0 for an empty file, else ceil(size / block_size) */
+  bool stays;           /* path, target and blocks stay until fs_builder_free, so they are not copied */
+  uint64_t inode_group; /* hard links: the same non-zero group; nlink is the group's
+                           size as packed */
 };
 
 struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align);
@@ -45,7 +46,7 @@ struct fs_build_codec {
   uint32_t dict_len;
 };
 int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c);
-/* Adds an entry and copies its strings and blocks. Returns 0, -ENOMEM or -EINVAL. */
+/* Adds an entry, and copies its strings and blocks unless they stay. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f);
 /* Adds a partition. Call in the order of the partition numbers. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part);

@@ -57,7 +57,7 @@ static struct fs_entry fs_make_entry(const struct fs_layout *l, const struct fs_
                        .data = node->first};
   e.name = FS_NAME_MAKE(name_off, node->name_len, node->codec, node->flags);
   if (S_ISLNK(node->mode)) e.data += l->names_size;
-  if (node->nblocks == 1) {
+  if (fs_node_nblocks(l->b, node) == 1) {
     e.data = node->blocks[0].offset;
     e.xxh3 = node->blocks[0].xxh3;
     e.stored_len = node->blocks[0].stored_len;
@@ -117,7 +117,7 @@ static void fs_emit_buckets(struct fs_layout *l, char *out) {
   uint64_t *buckets = fs_section_at(l, out, FS_SEC_BUCKETS);
   uint64_t mask = l->hdr.section[FS_SEC_BUCKETS].count - 1;
   for (uint64_t i = 0; i < l->n; i++) {
-    uint64_t hash = l->sorted[i]->hash, at = hash & mask;
+    uint64_t hash = fs_xxh3(l->sorted[i]->path, l->sorted[i]->path_len), at = hash & mask;
     uint32_t probes = 1;
     for (; buckets[at] != 0; probes++) at = (at + 1) & mask;
     buckets[at] = hash >> 32 << 32 | (i + 1);
@@ -129,8 +129,8 @@ static void fs_emit_blocks(const struct fs_layout *l, char *out) {
   struct fs_block_rec *rec = fs_section_at(l, out, FS_SEC_BLOCKS);
   for (uint64_t i = 0; i < l->n; i++) {
     const struct fs_node *node = l->sorted[i];
-    if (!fs_node_has_records(node) || node->inode != i || !node->blocks) continue;
-    for (uint64_t k = 0; k < node->nblocks; k++) {
+    if (!fs_node_has_records(l->b, node) || node->inode != i || !node->blocks) continue;
+    for (uint64_t k = 0; k < fs_node_nblocks(l->b, node); k++) {
       const struct fs_built_block *block = &node->blocks[k];
       *rec++ = (struct fs_block_rec){block->offset, block->stored_len, block->partition, block->xxh3};
     }

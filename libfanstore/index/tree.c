@@ -13,18 +13,20 @@
 #include "util/util.h"
 
 fs_err fs_layout_refuse(const struct fs_layout *l, const char *text, const struct fs_node *node) {
-  char path[PATH_MAX], shown[512];
-  for (uint32_t i = 0; i < node->path_len; i++) path[i] = node->path[i] == '\0' ? '/' : node->path[i];
-  fs_printable(path, node->path_len, shown, sizeof(shown));
+  char shown[512];
+  fs_printable(node->path, node->path_len, shown, sizeof(shown));
   if (l->why) snprintf(l->why, l->why_size, "'%s': %s", shown, text);
   return -EINVAL;
 }
 
-/* Compares a node's path with len bytes of another path in the same form. Both have the same
-   depth. */
+/* Compares a node's path with len bytes of another path of the same depth, by components: the end of
+   a component comes before any byte of a longer name. */
 static int fs_path_order(const struct fs_node *a, const char *path, uint32_t len) {
-  int order = memcmp(a->path, path, FS_MIN(a->path_len, len));
-  return order != 0 ? order : (a->path_len > len) - (a->path_len < len);
+  uint32_t i = 0, n = FS_MIN((uint32_t)a->path_len, len);
+  while (i < n && a->path[i] == path[i]) i++;
+  if (i == n) return (a->path_len > len) - (a->path_len < len);
+  unsigned x = a->path[i] == '/' ? 0 : (unsigned char)a->path[i], y = path[i] == '/' ? 0 : (unsigned char)path[i];
+  return x < y ? -1 : 1;
 }
 
 static int fs_node_order(const void *pa, const void *pb) {
@@ -41,7 +43,7 @@ static fs_err fs_join_parents(struct fs_layout *l) {
   uint64_t up = 0;
   for (uint64_t i = 1; i < l->n; i++) {
     struct fs_node *node = l->sorted[i];
-    uint32_t len = node->depth > 1 ? node->path_len - node->name_len - 1 : 0;
+    uint32_t len = node->depth > 1 ? (uint32_t)(node->path_len - node->name_len - 1) : 0;
     while (up < i && (l->sorted[up]->depth + 1 < node->depth ||
                       (l->sorted[up]->depth + 1 == node->depth && fs_path_order(l->sorted[up], node->path, len) < 0)))
       up++;
@@ -82,15 +84,19 @@ static fs_err fs_join_group(struct fs_layout *l, const struct fs_member *members
   return 0;
 }
 
+static bool fs_in_group(const struct fs_node *node) {
+  return !S_ISDIR(node->mode) && node->group != 0;
+}
+
 static fs_err fs_join_links(struct fs_layout *l) {
   uint64_t count = 0;
-  for (uint64_t i = 0; i < l->n; i++) count += l->sorted[i]->group != 0;
+  for (uint64_t i = 0; i < l->n; i++) count += fs_in_group(l->sorted[i]);
   if (count == 0) return 0;
   FS_AUTO_FREE struct fs_member *members = malloc(count * sizeof(*members));
   if (!members) return -ENOMEM;
   count = 0;
   for (uint64_t i = 0; i < l->n; i++) {
-    if (l->sorted[i]->group != 0) members[count++] = (struct fs_member){l->sorted[i]->group, (uint32_t)i};
+    if (fs_in_group(l->sorted[i])) members[count++] = (struct fs_member){l->sorted[i]->group, (uint32_t)i};
   }
   qsort(members, count, sizeof(*members), fs_member_order);
   for (uint64_t i = 0, end; i < count; i = end) {
@@ -103,7 +109,9 @@ static fs_err fs_join_links(struct fs_layout *l) {
 
 fs_err fs_layout_tree(struct fs_layout *l) {
   for (uint64_t i = 0; i < l->n; i++) l->sorted[i] = &l->b->nodes[i];
-  qsort(l->sorted, l->n, sizeof(*l->sorted), fs_node_order);
+  uint64_t ordered = 1; /* fs-prepare adds entries in this order */
+  while (ordered < l->n && fs_node_order(&l->sorted[ordered - 1], &l->sorted[ordered]) <= 0) ordered++;
+  if (ordered < l->n) qsort(l->sorted, l->n, sizeof(*l->sorted), fs_node_order);
   if (l->n == 0 || l->sorted[0]->depth != 0 || !S_ISDIR(l->sorted[0]->mode)) {
     if (l->why) snprintf(l->why, l->why_size, "the root directory was not added");
     return -EINVAL;
@@ -115,5 +123,8 @@ fs_err fs_layout_tree(struct fs_layout *l) {
     node->inode = (uint32_t)i;
   }
   fs_err err = fs_join_parents(l);
-  return err < 0 ? err : fs_join_links(l);
+  if (err == 0) err = fs_join_links(l);
+  for (uint64_t i = 0; i < l->n && err == 0; i++)
+    if (!S_ISDIR(l->sorted[i]->mode)) l->sorted[i]->first = 0; /* it was the group */
+  return err;
 }
