@@ -85,7 +85,9 @@ static void print_json(const struct fs_dataset *ds, const struct info *info) {
          h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
   printf(" \"codecs\": [");
   print_codecs(&ds->ix, &k);
-  printf("\n ],\n \"partitions\": [");
+  printf("\n ],\n");
+  fs_suffixes_json(&ds->ix);
+  printf(" \"partitions\": [");
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     const struct fs_part_rec *p = &ds->ix.parts[i];
     char name[FS_PART_NAME_SIZE];
@@ -136,7 +138,9 @@ static void print_text(const struct fs_dataset *ds, const struct info *info) {
   printf("ratio          %.3f\n", h->plain_bytes != 0 ? (double)h->stored_bytes / (double)h->plain_bytes : 1.0);
   print_size("block size", h->block_size);
   print_size("index", m->index_size);
-  printf("codec          %s\npartitions     %" PRIu64 "\n", m->codec, ds->ix.nparts);
+  printf("codec          %s\n", m->codec);
+  fs_suffixes_print(&ds->ix);
+  printf("partitions     %" PRIu64 "\n", ds->ix.nparts);
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     char name[FS_PART_NAME_SIZE], size[32];
     const struct fs_part_rec *p = &ds->ix.parts[i];

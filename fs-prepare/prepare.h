@@ -109,6 +109,12 @@ void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
+/* Returns the length of a name's suffix, without its dot: 1 to 12 letters and digits, of which one is a
+   letter. Else returns 0. */
+size_t fs_suffix(const char *name, size_t len);
+/* Prints how the files of each suffix are stored: a table, or a line of info's JSON. */
+void fs_suffixes_print(const struct fs_index *ix);
+void fs_suffixes_json(const struct fs_index *ix);
 /* Returns the path of an entry, from malloc, or NULL if out of memory or damaged. */
 char *fs_dataset_entry_path(const struct fs_dataset *ds, uint32_t entry);
 /* Returns memory for decoding blocks one after the other, for free(), or NULL. */

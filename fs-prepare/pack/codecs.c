@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of codecs of the dataset that is packed. It is made before the pipeline starts, by one
    thread; then the threads only read it. */
+#include <string.h>
+
+#include "choose.h"
 #include "pack.h"
 
 int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e) {
@@ -16,16 +19,16 @@ int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e) {
 /* Rows 0 and 1 are raw and lz4 in every dataset. */
 fs_err fs_plan_codecs(struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
-  const int level = o->codec == FS_CHOOSE_LZ4 ? 0 : o->level;
+  const int level = o->codec == FS_CHOOSE_LZ4 ? 0 : o->codec == FS_CHOOSE_AUTO ? FS_AUTO_LZ4_LEVEL : o->level;
   struct fs_pack_codecs *c = &plan->codecs;
   c->row[FS_CODEC_RAW] = (struct fs_encoding){.family = FS_FAMILY_RAW, .element = 1};
   c->row[FS_CODEC_LZ4] = (struct fs_encoding){.family = FS_FAMILY_LZ4, .element = 1, .level = level};
   c->n = FS_CODEC_ROWS_MIN;
-  c->wanted = o->codec == FS_CHOOSE_RAW ? FS_CODEC_RAW : FS_CODEC_LZ4;
-  if (o->codec != FS_CHOOSE_ZSTD) return 0;
-  int row = fs_plan_codec_row(plan, &(struct fs_encoding){.family = FS_FAMILY_ZSTD, .element = 1, .level = level});
+  int row = o->codec == FS_CHOOSE_RAW ? FS_CODEC_RAW : FS_CODEC_LZ4;
+  if (o->codec == FS_CHOOSE_ZSTD)
+    row = fs_plan_codec_row(plan, &(struct fs_encoding){.family = FS_FAMILY_ZSTD, .element = 1, .level = level});
   if (row < 0) return row;
-  c->wanted = (uint8_t)row;
+  memset(c->of_kind, row, sizeof c->of_kind); /* with auto, fs_kinds_choose sets them */
   return 0;
 }
 

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Encodes a batch of chunks: reads each, chooses the codec, encodes block by block, computes
- * checksums. Called by the pipeline's threads. All chunks of a large file have one codec, which is
- * chosen once, from samples, under a mutex. Buffers are reused: they stay in the processor's
+ * Encodes a batch of chunks: reads each, encodes it block by block as its kind says or leaves it
+ * raw, computes checksums. Called by the pipeline's threads. All chunks of a large file have one
+ * codec, which is chosen once, from samples, under a mutex. Buffers are reused: they stay in the processor's
  * caches, and new memory would cost as much as compressing a quarter of it.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "choose.h"
 #include "pack.h"
 
 enum { CHOICE_OPEN, CHOICE_RAW, CHOICE_ENCODED };
-#define SAMPLES 8u       /* sampled blocks of a large file, evenly spread */
-#define SMALL_FILE 4096u /* up to this a file must halve, to be worth the decoding */
+#define SAMPLES 8u /* sampled blocks of a large file, evenly spread */
 
 static pthread_mutex_t choice_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Returns true if `stored` instead of `plain` bytes are worth the decoding. */
-static bool worth(const struct fs_pack_options *o, uint64_t file_size, uint64_t plain, uint64_t stored) {
-  if (o->codec != FS_CHOOSE_AUTO) return stored < plain;
-  return file_size <= SMALL_FILE ? stored <= plain / 2 : stored <= plain - plain / 8;
-}
 
 /* What a thread encodes with. */
 struct encoding {
@@ -30,20 +24,28 @@ struct encoding {
   uint8_t row; /* of the file at hand */
 };
 
+/* Returns true if `stored` instead of `plain` bytes, in so many blocks, are worth the decoding. */
+static bool worth(const struct encoding *e, uint64_t blocks, uint64_t plain, uint64_t stored) {
+  const struct fs_pack_options *o = e->plan->opts;
+  if (o->codec != FS_CHOOSE_AUTO) return stored < plain;
+  return fs_worth(&e->plan->codecs.row[e->row], o->decode_rate, blocks, plain, stored);
+}
+
 /*
  * Encodes one block into out, which has room for n bytes. Returns the stored length, -ENOMEM, or n if
- * the block was copied. With auto, a block that the fast level does not shrink (JPEG, for example) is
- * not tried with the slow level.
+ * the block was copied. With auto, a block that lz4's fast level does not shrink is not tried with
+ * its slow level.
  */
 static fs_ssize encode_block(const struct encoding *e, const uint8_t *plain, size_t n, uint8_t *out) {
-  static const struct fs_encoding fast = {.family = FS_FAMILY_LZ4, .element = 1};
+  const struct fs_encoding *row = &e->plan->codecs.row[e->row];
   fs_ssize stored = -ENOSPC;
   bool hopeless = false;
-  if (e->plan->opts->codec == FS_CHOOSE_AUTO) {
+  if (e->plan->opts->codec == FS_CHOOSE_AUTO && row->family == FS_FAMILY_LZ4 && row->dict_len == 0) {
+    const struct fs_encoding fast = {.family = FS_FAMILY_LZ4, .element = row->element};
     stored = fs_encode(e->encoder, &fast, plain, n, out, n);
     hopeless = stored < 0 || (size_t)stored > n - n / 32;
   }
-  if (!hopeless) stored = fs_encode(e->encoder, &e->plan->codecs.row[e->row], plain, n, out, n);
+  if (!hopeless) stored = fs_encode(e->encoder, row, plain, n, out, n);
   if (stored == -ENOMEM || (!hopeless && stored > 0)) return stored;
   memcpy(out, plain, n);
   return (fs_ssize)n;
@@ -81,11 +83,11 @@ static int choose_by_samples(const struct encoding *e, const struct fs_item *ite
     all += n;
     stored += (uint64_t)put;
   }
-  return worth(plan->opts, item->size, all, stored) ? CHOICE_ENCODED : CHOICE_RAW;
+  return worth(e, k, all, stored) ? CHOICE_ENCODED : CHOICE_RAW;
 }
 
 void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n) {
-  struct encoding e = {.plan = plan, .row = plan->codecs.wanted, .encoder = fs_encoder_new()};
+  struct encoding e = {.plan = plan, .row = plan->codecs.of_kind[item->kind], .encoder = fs_encoder_new()};
   FS_AUTO_FREE uint8_t *out = malloc(plan->opts->block_size);
   uint64_t stored = 0;
   fs_ssize put = e.encoder != NULL && out != NULL ? 0 : -ENOMEM;
@@ -94,7 +96,8 @@ void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const 
     stored += put >= 0 ? (uint64_t)put : 0;
   }
   fs_encoder_free(e.encoder);
-  const bool encoded = put >= 0 && worth(plan->opts, item->size, n, stored);
+  const uint64_t blocks = (n + plan->opts->block_size - 1) / plan->opts->block_size;
+  const bool encoded = put >= 0 && worth(&e, blocks, n, stored);
   atomic_store(&item->choice, encoded ? CHOICE_ENCODED : CHOICE_RAW);
 }
 
@@ -122,7 +125,7 @@ static fs_err encode(const struct encoding *e, struct fs_chunk *c, const uint8_t
   const uint64_t n = c->plain_len;
   int64_t stored = encode_blocks(e, plain, n, out, blocks);
   if (stored < 0) return (fs_err)stored;
-  if (choice == CHOICE_ENCODED || worth(e->plan->opts, e->plan->tree->items[c->item].size, n, (uint64_t)stored)) {
+  if (choice == CHOICE_ENCODED || worth(e, c->nblocks, n, (uint64_t)stored)) {
     c->codec = e->row;
     c->stored_len = (uint64_t)stored;
     return 0;
@@ -154,7 +157,7 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   const struct fs_plan *plan = e->plan;
   struct fs_item *item = &plan->tree->items[c->item];
   const uint64_t block = plan->opts->block_size;
-  e->row = plan->codecs.wanted;
+  e->row = plan->codecs.of_kind[item->kind];
   const bool raw = e->row == FS_CODEC_RAW;
   const bool here = fs_item_stream(plan->tree, item) != NULL; /* `plain` has the bytes */
   FS_AUTO_CLOSE int fd = here ? -1 : fs_item_open(plan->tree, item);
@@ -164,6 +167,8 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   c->stored = out;
   fs_err err = here ? 0 : read_plain(plan->tree, fd, c, raw ? out : plain);
   if (err < 0) return err;
+  if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO)
+    c->plain_xxh3 = fs_xxh3(raw && !here ? out : plain, c->plain_len);
   int choice = raw ? CHOICE_RAW : c->whole ? CHOICE_OPEN : choice_of(e, item, fd);
   if (choice < 0) return choice;
   if (choice == CHOICE_RAW) {

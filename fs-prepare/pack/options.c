@@ -4,11 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "choose.h"
 #include "pack.h"
 
 enum {
   OPT_PARTITIONS = FS_OPT_OWN,
   OPT_CODEC,
+  OPT_DECODE_BUDGET,
   OPT_BLOCK_SIZE,
   OPT_REPLICATE,
   OPT_EXCLUDE,
@@ -32,9 +34,13 @@ static const struct fs_opt options[] = {
      "number of partitions (default: one a GiB, at least 8; more than 64\nonly above 4 TiB, one per 64 GiB)",
      OPT_PARTITIONS},
     {"codec", 0, "CODEC",
-     "auto, raw, lz4, lz4hc[:LEVEL] or zstd[:LEVEL] (default auto: lz4hc:9\nfor each file where it saves an eighth, "
-     "else raw)",
+     "auto, raw, lz4, lz4hc[:LEVEL] or zstd[:LEVEL] (default auto: what is the\nsmallest for samples of each kind of "
+     "files, within --decode-budget)",
      OPT_CODEC},
+    {"decode-budget", 0, "BUDGET",
+     "for auto: a core must decode as fast (2GB/s), or decoding may take such a\npart of the time of reading (10%); "
+     "default: as long as is saved by reading less",
+     OPT_DECODE_BUDGET},
     {"block-size", 0, "SIZE", "plain bytes of a block: a power of two, 16K to 16M (default 256K)", OPT_BLOCK_SIZE},
     {"replicate", 0, "GLOB", "put what matches on every node (repeatable)", OPT_REPLICATE},
     {"exclude", 0, "GLOB", "leave out what matches (repeatable)", OPT_EXCLUDE},
@@ -90,6 +96,23 @@ static fs_err set_codec(struct fs_pack_options *o, const char *value) {
     return bad("codec", value, "give auto, raw, lz4, lz4hc[:1 to 12] or zstd[:1 to 22]");
   o->level = (int)level;
   snprintf(o->codec_text, sizeof o->codec_text, "%.31s", value);
+  return 0;
+}
+
+/* Reads a rate, as 2GB/s or 500MB/s, or a part of the time of reading, as 10%. */
+static fs_err set_decode_budget(struct fs_pack_options *o, const char *value) {
+  static const struct {
+    const char *unit;
+    double rate;
+  } units[] = {{"GB/s", 1e9}, {"MB/s", 1e6}, {"%", 0}};
+  char *unit = NULL;
+  const double n = strtod(value, &unit);
+  double rate = 0;
+  for (size_t i = 0; i < FS_ARRAY_LEN(units) && n > 0; i++)
+    if (strcmp(unit, units[i].unit) == 0) rate = units[i].rate > 0 ? n * units[i].rate : FS_READ_RATE * 100 / n;
+  if (!(rate >= 1e6 && rate <= 1e12))
+    return bad("decode-budget", value, "give a rate as 2GB/s or 500MB/s, or a part as 10%");
+  o->decode_rate = (uint64_t)rate;
   return 0;
 }
 
@@ -162,6 +185,8 @@ static fs_err set(void *ctx, int id, const char *value) {
     return 0;
   case OPT_CODEC:
     return set_codec(o, value);
+  case OPT_DECODE_BUDGET:
+    return set_decode_budget(o, value);
   case OPT_BLOCK_SIZE:
     return set_size("block-size", value, FS_BLOCK_SIZE_MIN, FS_BLOCK_SIZE_MAX, &o->block_size,
                     "give a power of two from 16K to 16M");
@@ -213,7 +238,10 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                             .set = set,
                             .ctx = o};
   fs_err err = fs_prep_parse(&cli, argc, argv);
-  return err < 0 ? err : fs_pack_take_words(o);
+  if (err < 0) return err;
+  if (o->decode_rate != 0 && o->codec != FS_CHOOSE_AUTO)
+    return bad("codec", o->codec_text, "--decode-budget is for --codec auto only; leave one of them out");
+  return fs_pack_take_words(o);
 }
 
 void fs_pack_options_free(struct fs_pack_options *o) {

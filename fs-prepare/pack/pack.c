@@ -10,10 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kinds.h"
+
 struct pack {
   struct fs_pack_options o;
   struct fs_tree tree;
   struct fs_plan plan;
+  struct fs_kinds kinds;
   struct fs_target target;
   struct fs_store store;
   struct fs_progress progress;
@@ -224,6 +227,7 @@ static void summary(struct pack *p) {
            " names without their leading '/'\n",
            p->tree.replaced, p->tree.absolute);
   say_partitions(&p->store.parts);
+  fs_kinds_print(&p->kinds, &p->plan);
   printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
 }
 
@@ -258,6 +262,8 @@ static fs_err run(struct pack *p) {
   fs_progress_stage(&p->progress, FS_STAGE_COMPARE, 0, 0);
   err = fs_plan_make(&p->plan, &p->o, &p->tree);
   if (err == 0) err = fs_plan_codecs(&p->plan);
+  if (err == 0) err = fs_kinds_group(&p->kinds, &p->tree);
+  if (err == 0 && p->o.codec == FS_CHOOSE_AUTO) err = fs_kinds_choose(&p->kinds, &p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
   if (err < 0) return err;
   err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, p->target.lock_fd);
@@ -297,6 +303,7 @@ int fs_prep_pack(int argc, char **argv) {
   fs_store_free(&p->store);
   fs_plan_codecs_free(&p->plan);
   fs_plan_free(&p->plan);
+  fs_kinds_free(&p->kinds);
   fs_tree_free(&p->tree);
   fs_pack_options_free(&p->o);
   if (p->target.parent_fd >= 0) close(p->target.parent_fd);

@@ -38,8 +38,9 @@ struct fs_pack_options {
   char mount[PATH_MAX];
   char codec_text[32];
   enum fs_codec_choice codec;
-  int level;           /* for lz4hc and zstd */
-  uint64_t partitions; /* 0: chosen from the size */
+  int level;            /* for lz4hc and zstd */
+  uint64_t decode_rate; /* for auto: plain bytes that a core must decode in a second; 0: by what is saved */
+  uint64_t partitions;  /* 0: chosen from the size */
   uint32_t block_size;
   uint32_t align;
   unsigned jobs;
@@ -79,6 +80,7 @@ struct fs_item {
   bool left_out; /* by --keep-going, after the plan: the index does not get it */
   uint8_t codec;
   uint8_t flags;
+  uint8_t kind;       /* number of its kind (kinds.h) */
   _Atomic int choice; /* large files: CHOICE_* in encode.c */
   uint32_t source;    /* number in tree->sources */
   uint64_t same;
@@ -121,11 +123,13 @@ struct fs_tree {
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
 void fs_tree_free(struct fs_tree *tree);
 
+#define FS_KINDS_MAX 200u /* kinds of files (kinds.h) */
+
 /* The dataset's table of codecs: how the blocks of each row are encoded. Set before the pipeline starts. */
 struct fs_pack_codecs {
   struct fs_encoding row[FS_CODEC_ROWS_MAX];
   uint32_t n;
-  uint8_t wanted; /* the row that a file gets if it is worth the decoding; FS_CODEC_RAW: none */
+  uint8_t of_kind[FS_KINDS_MAX]; /* the row of a file of each kind, if it is worth the decoding */
 };
 
 struct fs_plan {
@@ -183,9 +187,10 @@ struct fs_chunk_block {
 };
 struct fs_chunk {
   uint64_t item;
-  uint64_t offset;    /* offset of its plain bytes in the file */
-  uint64_t plain_len; /* > 0 */
-  bool whole;         /* the whole file */
+  uint64_t offset;     /* offset of its plain bytes in the file */
+  uint64_t plain_len;  /* > 0 */
+  bool whole;          /* the whole file */
+  uint64_t plain_xxh3; /* with `whole` and --codec auto: of the plain bytes */
   uint8_t codec;
   fs_err err; /* its bytes could not be read: all below is invalid */
   const uint8_t *stored;
@@ -284,6 +289,8 @@ fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint
 fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
 /* Compares data with the bytes at `offset`. Returns 1 if equal, 0, or a negative errno. */
 int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n);
+/* Reads the bytes at `offset` back. */
+fs_err fs_parts_read(struct fs_parts *p, uint32_t part, uint64_t offset, uint8_t *data, uint64_t n);
 /* Pads all partitions, writes their buffers, and fills in their records. */
 fs_err fs_parts_finish(struct fs_parts *p);
 /* Writes the headers and syncs the files. */

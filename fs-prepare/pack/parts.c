@@ -121,14 +121,19 @@ fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint
   return err < 0 ? err : put(p, part, data, n);
 }
 
-/* Like fs_parts_equal, for bytes in the file. The partition's own descriptor reads only whole
-   pages, so another one is opened. */
-static int equal_in_file(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n) {
-  uint8_t bytes[16384];
+/* Opens a partition for reading, after all that was written is in the file. Its own descriptor reads
+   only whole pages. */
+static fs_fd open_written(struct fs_parts *p, uint32_t part) {
   char name[FS_PART_NAME_SIZE];
   fs_err err = fs_writer_wait(p->writer, &p->out[part].pending);
-  FS_AUTO_CLOSE int fd =
-      err == 0 ? fs_sys_openat(p->dir, fs_part_name(part, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0) : err;
+  return err < 0 ? err : fs_sys_openat(p->dir, fs_part_name(part, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+/* Like fs_parts_equal, for bytes in the file. */
+static int equal_in_file(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n) {
+  uint8_t bytes[16384];
+  FS_AUTO_CLOSE int fd = open_written(p, part);
+  fs_err err;
   if (fd < 0) return fd;
   for (uint64_t at = 0; at < n; at += sizeof bytes) {
     size_t k = (size_t)FS_MIN(n - at, sizeof bytes);
@@ -145,6 +150,16 @@ int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uin
   if (buf != NULL && offset + n > buf->at) in_file = offset < buf->at ? buf->at - offset : 0;
   if (in_file < n && memcmp(buf->data + (offset + in_file - buf->at), data + in_file, n - in_file) != 0) return 0;
   return in_file != 0 ? equal_in_file(p, part, offset, data, in_file) : 1;
+}
+
+fs_err fs_parts_read(struct fs_parts *p, uint32_t part, uint64_t offset, uint8_t *data, uint64_t n) {
+  const struct fs_write *buf = p->out[part].buf;
+  uint64_t in_file = n;
+  if (buf != NULL && offset + n > buf->at) in_file = offset < buf->at ? buf->at - offset : 0;
+  if (in_file < n) memcpy(data + in_file, buf->data + (offset + in_file - buf->at), n - in_file);
+  if (in_file == 0) return 0;
+  FS_AUTO_CLOSE int fd = open_written(p, part);
+  return fd < 0 ? fd : fs_pread_full(fd, data, in_file, offset);
 }
 
 fs_err fs_parts_finish(struct fs_parts *p) {

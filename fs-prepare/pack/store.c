@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode.h"
 #include "pack.h"
 
 #define SMALL_ALIGN 8u /* alignment of everything except large raw files */
@@ -67,10 +68,42 @@ static fs_err seen_add(struct fs_store *s, uint64_t key, uint64_t item) {
   return 0;
 }
 
+/* Decodes the blocks of a whole file. Returns 0 or a negative errno. */
+static fs_err decode(const struct fs_store *s, uint32_t row, const uint8_t *stored, const struct fs_chunk_block *blocks,
+                     uint64_t size, uint8_t *plain) {
+  const uint64_t block_size = s->plan->opts->block_size;
+  struct fs_decoder d;
+  fs_err err = fs_decoder_open(&d, &s->plan->codecs.row[row], block_size);
+  for (uint64_t at = 0; at < size && err == 0; at += block_size) {
+    const uint32_t len = blocks[at / block_size].stored_len;
+    err = fs_decoder_block(&d, stored, len, plain + at, (size_t)FS_MIN(size - at, block_size));
+    stored += len;
+  }
+  fs_decoder_close(&d);
+  return err;
+}
+
+/* Like same_bytes, for files of kinds that are encoded differently. */
+static int same_decoded(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
+  FS_AUTO_FREE struct fs_chunk_block *blocks = calloc(c->nblocks, sizeof *blocks);
+  FS_AUTO_FREE uint8_t *room = malloc(3 * item->size);
+  if (blocks == NULL || room == NULL) return -ENOMEM;
+  uint64_t stored = 0;
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    blocks[i].stored_len = item->blocks[i].stored_len;
+    stored += blocks[i].stored_len;
+  }
+  fs_err err = fs_parts_read(&s->parts, item->blocks[0].partition, item->blocks[0].offset, room, stored);
+  if (err == 0) err = decode(s, item->codec, room, blocks, item->size, room + item->size);
+  if (err == 0) err = decode(s, c->codec, c->stored, c->blocks, item->size, room + 2 * item->size);
+  return err < 0 ? err : memcmp(room + item->size, room + 2 * item->size, item->size) == 0;
+}
+
 /* Compares the chunk's stored bytes with those of an item that was stored as one chunk. Returns 1
    if equal, 0, or a negative errno. */
 static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
-  if (item->nblocks != c->nblocks || item->codec != c->codec) return 0;
+  if (item->nblocks != c->nblocks) return 0;
+  if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO ? same_decoded(s, item, c) : 0;
   for (uint32_t i = 0; i < c->nblocks; i++)
     if (item->blocks[i].stored_len != c->blocks[i].stored_len) return 0;
   return fs_parts_equal(&s->parts, item->blocks[0].partition, item->blocks[0].offset, c->stored, c->stored_len);
@@ -136,12 +169,19 @@ static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const s
   return item->blocks != NULL ? 0 : -ENOMEM;
 }
 
+/* Returns true if equal files are found by their plain bytes too: those of another kind may be stored
+   in another way. */
+static bool other_key(const struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
+  return s->plan->opts->codec == FS_CHOOSE_AUTO && c->plain_xxh3 != key;
+}
+
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   struct fs_item *item = &s->plan->tree->items[c->item];
   const uint64_t key = c->whole ? content_key(c) : 0;
   if (c->whole) {
     uint64_t found;
     int same = find_same(s, c, key, &found);
+    if (same == 0 && other_key(s, c, key)) same = find_same(s, c, c->plain_xxh3, &found);
     if (same < 0) return same;
     if (same > 0) {
       item->alias = true;
@@ -153,5 +193,6 @@ fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   if (err == 0) err = place(s, item, c);
   if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
   if (err == 0 && c->whole) err = seen_add(s, key, c->item);
+  if (err == 0 && c->whole && other_key(s, c, key)) err = seen_add(s, c->plain_xxh3, c->item);
   return err;
 }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""pack --codec auto on the data of kinds.py: how small it makes each kind next to lz4hc and SquashFS, how fast it packs next to
+mksquashfs, tar and cp, and how fast what it packed is read by two hosts over a link of 10 Gbit/s next to raw."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from fsb.jobs import Hosts, read
+from fsb.peers import Failed, Missing, Side, call, need
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# How many times smaller than lz4hc:9 auto must be (small text), and than the plain bytes (the kinds of FanStore's paper).
+THAN_LZ4HC = {"json": 1.5, "csv": 1.5, "notes": 1.5}
+THAN_PLAIN = {"json": 2, "csv": 2, "notes": 2, "text": 2, "source": 2, "level32": 2}
+LINKED = ("json", "source", "text", "level32", "field32")
+
+
+def bytes_below(top):
+    return sum(os.path.getsize(os.path.join(d, n)) for d, _, names in os.walk(top) for n in names)
+
+
+def info(ctx, dataset):
+    return json.loads(call([ctx.bin("fs-prepare"), "info", "--json", dataset]))
+
+
+def squashed(ctx, source, *options):
+    path = os.path.join(ctx.work, "image.sqfs")
+    call(["mksquashfs", source, path, "-b", "256K", "-noappend", "-no-progress", "-quiet", *options])
+    return os.path.getsize(path)
+
+
+def sizes(ctx, top, kinds):
+    for kind in kinds:
+        source = os.path.join(top, kind)
+        plain = bytes_below(source)
+        smaller = {}
+        for name, codec, extra in (("lz4hc:9", "lz4hc:9", ()), ("auto, 2GB/s", "auto", ("--decode-budget", "2GB/s")),
+                                   ("auto", "auto", ())):
+            smaller[name] = plain / info(ctx, ctx.pack(source, "kind", codec=codec, extra=extra))["stored_bytes"]
+        try:
+            need("mksquashfs")
+            smaller["squashfs, lz4 -Xhc"] = plain / squashed(ctx, source, "-comp", "lz4", "-Xhc")
+            smaller["squashfs, zstd 6"] = plain / squashed(ctx, source, "-comp", "zstd", "-Xcompression-level", "6")
+        except Missing as e:
+            ctx.skip(kind + ", squashfs", str(e))
+        ctx.row(kind + ", times smaller than plain", "", smaller, of="auto", to="lz4hc:9", better="higher",
+                target=THAN_LZ4HC.get(kind))
+        if kind in THAN_PLAIN:
+            ctx.row(kind + ", auto next to plain", "", {"plain": 1, "auto": smaller["auto"]}, of="auto", to="plain",
+                    better="higher", target=THAN_PLAIN[kind])
+
+
+def packers(ctx, top):
+    """The commands that store the tree; each writes to ctx.work/stored."""
+    out = os.path.join(ctx.work, "stored")
+    squash = ["mksquashfs", top, out, "-b", "256K", "-noappend", "-no-progress", "-quiet", "-comp"]
+    prepare = [ctx.bin("fs-prepare"), "pack", "--codec"]
+    found = {"auto": [*prepare, "auto", top, out], "lz4": [*prepare, "lz4", top, out], "zstd:6": [*prepare, "zstd:6", top, out],
+             "tar": ["tar", "-cf", out, "-C", top, "."], "cp -r": ["cp", "-r", top, out]}
+    if shutil.which("mksquashfs"):
+        found.update({"mksquashfs lz4": [*squash, "lz4"], "mksquashfs zstd 6": [*squash, "zstd", "-Xcompression-level", "6"]})
+    return found, out
+
+
+def rates(ctx, top):
+    commands, out = packers(ctx, top)
+    plain = bytes_below(top)
+
+    def one(side, _):
+        shutil.rmtree(out, ignore_errors=True)
+        if os.path.exists(out):
+            os.unlink(out)
+        os.sync()
+        began = time.monotonic()
+        call(commands[side.name])
+        os.sync()  # fs-prepare syncs what it writes; the others must too
+        return {"MB/s": plain / 1e6 / (time.monotonic() - began)}
+
+    got = {name: v["MB/s"] for name, v in ctx.interleave([Side(name, top) for name in commands], one).items()}
+    for of, to, target in (("lz4", "mksquashfs lz4", 2), ("zstd:6", "mksquashfs zstd 6", 2), ("auto", "mksquashfs zstd 6", 2),
+                           ("auto", "cp -r", None), ("lz4", "cp -r", None)):
+        if to in got:
+            ctx.row("packing all kinds, %s" % of, "MB/s", got, of=of, to=to, better="higher", target=target)
+
+
+def over_a_link(ctx, top):
+    hosts = Hosts(ctx, "10gbit")
+    for kind in LINKED:
+        source, listed = os.path.join(top, kind), os.path.join(ctx.work, "list-" + kind)
+        names = sorted(os.path.relpath(os.path.join(d, n), source) for d, _, found in os.walk(source) for n in found)
+        with open(listed, "w", encoding="ascii") as f:
+            f.write("".join(n + "\n" for n in names))
+        sides = []
+        for codec in ("raw", "auto"):
+            side = hosts.nodes(ctx.pack(source, kind + "-" + codec, codec=codec))
+            side.name = codec
+            side.run(["true"])  # stages it
+            sides.append(side)
+        mean = bytes_below(source) / len(names)
+        for title, how in (("", ()), (", four readers", ("-j", 4, "-P"))):
+            def one(side, number, listed=listed, how=how):
+                return read(ctx, side, listed, "-s", number + 1, *how)
+
+            got = {name: mean / v["first"] * 1000 for name, v in ctx.interleave(sides, one).items()}
+            ctx.row("%s, first read over 10 Gbit/s%s" % (kind, title), "MB/s", got, of="auto", to="raw", better="higher",
+                    target=0.9)
+    hosts.remove()
+
+
+def run(ctx):
+    top = ctx.dir("kinds")
+    made = subprocess.run([sys.executable, os.path.join(HERE, "kinds.py"), top, "0.5" if ctx.quick else "8"], check=False)
+    if made.returncode != 0:
+        raise Failed("kinds.py: status %d" % made.returncode)
+    sizes(ctx, top, sorted(os.listdir(top)))
+    rates(ctx, top)
+    over_a_link(ctx, top)
