@@ -29,8 +29,7 @@ fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const
 
 fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, struct fs_problems *p) {
   fs_err err = 0;
-  for (size_t i = 0; i < p->n && err == 0; i++)
-    err = fs_left_out_add(l, src, p->problem[i].path, p->problem[i].what);
+  for (size_t i = 0; i < p->n && err == 0; i++) err = fs_left_out_add(l, src, p->problem[i].path, p->problem[i].what);
   fs_problems_free(p);
   return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Helpers of the walk: where symlinks lead (links.c), and files whose size is 0 (pseudo.c). Any
-   thread may call them. */
+/* Helpers of the walk: where symlinks lead (links.c), files whose size is 0 (pseudo.c), and names that
+   cannot be packed (problems.c). Any thread may call them. */
 #ifndef FS_PREPARE_LINKS_H
 #define FS_PREPARE_LINKS_H
 
@@ -37,5 +37,24 @@ void fs_ancestors_free(struct fs_ancestor *all);
 /* Returns the problem with a file whose size is 0, or NULL. Files of /proc, /sys and some FUSE file
    systems have bytes although their size is 0. */
 const char *fs_pseudo_problem(int dir, const char *name, const struct stat *st, int flags);
+
+/* A name that cannot be packed. */
+struct fs_walk_problem {
+  char *path;
+  const char *what;
+  bool dir; /* it is among the items, and what is below it is missing */
+};
+struct fs_walk_problems { /* of all threads, sorted by path */
+  struct fs_walk_problem *all;
+  size_t n;
+};
+int fs_walk_problem_order(const void *a, const void *b);
+/* Names the first ten problems. Returns -EPERM, or 0 if there is none. */
+fs_err fs_say_problems(const char *source, const struct fs_walk_problems *p);
+/* Returns true if the path is, or is below, a directory that could not be read. */
+bool fs_in_problem(const struct fs_walk_problems *p, const char *path);
+/* With --keep-going: lists the problems as left out, and drops the directories that could not be read
+   and all below them. */
+fs_err fs_leave_out_problems(struct fs_tree *tree, uint32_t source, const struct fs_walk_problems *p);
 
 #endif

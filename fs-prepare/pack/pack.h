@@ -114,8 +114,8 @@ struct fs_tree {
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
-  struct fs_left_out left_out; /* because of --keep-going */
-  uint64_t replaced, absolute; /* as in struct fs_scan */
+  struct fs_left_out left_out;  /* because of --keep-going */
+  uint64_t replaced, absolute;  /* as in struct fs_scan */
   struct fs_progress *progress; /* counts the names of the walk */
 };
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on

@@ -23,12 +23,6 @@ struct pending {
   const struct fs_ancestor *chain; /* itself and its ancestors; NULL: no symlink is followed */
 };
 
-struct problem {
-  char *path;
-  const char *what;
-  bool dir; /* it is among the items, and what is below it is missing */
-};
-
 struct shared {
   const struct fs_pack_options *o;
   const struct fs_tree *tree;
@@ -49,7 +43,7 @@ struct walker {
   struct shared *sh;
   struct fs_item *items;
   size_t n, room;
-  struct problem *problems;
+  struct fs_walk_problem *problems;
   size_t nproblems, problem_room;
   struct fs_ancestor *ancestors;
   uint64_t symlinks, outside; /* symlinks seen; those that lead out and are packed unchanged */
@@ -72,7 +66,7 @@ static fs_err add_problem(struct walker *w, const char *path, const char *what) 
   fs_err err = grow(&w->problems, w->nproblems, &w->problem_room, sizeof *w->problems);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) return -ENOMEM;
-  w->problems[w->nproblems++] = (struct problem){.path = copy, .what = what};
+  w->problems[w->nproblems++] = (struct fs_walk_problem){.path = copy, .what = what};
   return 0;
 }
 
@@ -377,37 +371,15 @@ static fs_err visit_names(struct walker *w) {
   return err;
 }
 
-static int by_path(const void *a, const void *b) {
-  return strcmp(((const struct problem *)a)->path, ((const struct problem *)b)->path);
-}
-
-/* The problems of all threads, sorted by path. */
-struct problems {
-  struct problem *all;
-  size_t n;
-};
-
-static fs_err sort_problems(const struct walker *ws, unsigned n, struct problems *p) {
+static fs_err sort_problems(const struct walker *ws, unsigned n, struct fs_walk_problems *p) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
   p->all = malloc((total + 1) * sizeof *p->all);
   if (p->all == NULL) return -ENOMEM;
   for (unsigned i = 0; i < n; i++)
     for (size_t k = 0; k < ws[i].nproblems; k++) p->all[p->n++] = ws[i].problems[k];
-  qsort(p->all, total, sizeof *p->all, by_path);
+  qsort(p->all, total, sizeof *p->all, fs_walk_problem_order);
   return 0;
-}
-
-/* Names the first ten problems. */
-static fs_err say_problems(const char *source, const struct problems *p) {
-  const struct problem *all = p->all;
-  size_t total = p->n;
-  if (total == 0) return 0;
-  for (size_t i = 0; i < total && i < 10; i++) fs_say("%s/%s %s", source, all[i].path, all[i].what);
-  if (total > 10) fs_say("and %zu more", total - 10);
-  fs_say("%zu of SOURCE's names cannot be packed; remove them, make them readable, or leave them out with --exclude",
-         total);
-  return -EPERM;
 }
 
 /* Prints one line about the symlinks that are packed unchanged and lead out. */
@@ -425,47 +397,11 @@ static void warn_outside(const struct walker *ws, unsigned n) {
          outside, symlinks, example);
 }
 
-/* Returns true if the path is, or is below, a directory that could not be read. */
-static bool in_problem(const struct problems *p, const char *path) {
-  char part[PATH_MAX];
-  struct problem key = {.path = part};
-  for (size_t n = 0;; n++) {
-    if (path[n] == '/' || path[n] == '\0') {
-      part[n] = '\0';
-      const struct problem *found = bsearch(&key, p->all, p->n, sizeof *p->all, by_path);
-      if (found != NULL && found->dir) return true;
-    }
-    if (path[n] == '\0') return false;
-    part[n] = path[n];
-  }
-}
-
-/* With --keep-going: lists the problems as left out, and drops the directories that could not be read
-   and all below them. */
-static fs_err leave_out(const struct shared *sh, struct fs_tree *tree, const struct problems *p) {
-  size_t kept = 0, skip = sh->source->skip;
-  for (size_t i = 0; i < p->n; i++) {
-    fs_err err = fs_left_out_add(&tree->left_out, sh->source, p->all[i].path, p->all[i].what);
-    if (err < 0) return err;
-  }
-  for (size_t i = 0; i < tree->n; i++) {
-    struct fs_item *item = &tree->items[i];
-    if (item->source != sh->number || strlen(item->path) < skip || !in_problem(p, item->path + skip)) {
-      tree->items[kept++] = *item;
-      continue;
-    }
-    free(item->path);
-    free(item->target);
-  }
-  tree->n = kept;
-  return 0;
-}
-
 /* Reports the problems. Returns 0 if --keep-going leaves them out, or a negative errno. */
-static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const struct problems *p) {
-  bool root = p->n != 0 && in_problem(p, "."); /* then nothing is left */
+static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const struct fs_walk_problems *p) {
+  bool root = p->n != 0 && fs_in_problem(p, "."); /* then nothing is left */
   if (p->n == 0) return 0;
-  return sh->o->keep_going && !root ? leave_out(sh, tree, p) : say_problems(sh->source->path, p);
+  return sh->o->keep_going && !root ? fs_leave_out_problems(tree, sh->number, p) : fs_say_problems(sh->source->path, p);
 }
 
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
@@ -511,7 +447,7 @@ static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, cons
   if (err < 0) return err;
   fs_prep_parallel(jobs, jobs, walk_one, ws);
   if (sh->err < 0) return sh->err;
-  struct problems problems = {0};
+  struct fs_walk_problems problems = {0};
   err = sort_problems(ws, jobs, &problems);
   if (err == 0) err = join(tree, ws, jobs);
   if (err == 0) err = take_problems(sh, tree, &problems);
