@@ -16,7 +16,7 @@ _fanstore() {
     esac
   done
   case ${program##*/}:$command in
-    fs-prepare:) words='pack verify info list unpack' ;;
+    fs-prepare:) words='pack verify info list diff unpack' ;;
     fs-launch:) words='attach clean doctor env jobs replay stats stop top' ;;
     fs-launch:attach | fs-launch:env | fs-launch:stats | fs-launch:stop | fs-launch:top)
       words=$("$program" jobs 2>/dev/null | awk 'NR > 1 { print $1 }')

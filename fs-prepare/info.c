@@ -10,6 +10,7 @@
 #define NODE_COUNTS 3u /* without --nodes: 2, 4 and 8 */
 
 struct info {
+  uint64_t unused; /* bytes of the partitions */
   bool json;
   uint64_t nodes;  /* 0: some */
   uint64_t *files; /* of each partition */
@@ -83,6 +84,7 @@ static void print_json(const struct fs_dataset *ds, const struct info *info) {
   printf(" \"plain_bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"index_size\": %" PRIu64
          ", \"max_depth\": %" PRIu32 ",\n",
          h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
+  printf(" \"unused_bytes\": %" PRIu64 ",\n", info->unused);
   printf(" \"codecs\": [");
   print_codecs(&ds->ix, &k);
   printf("\n ],\n");
@@ -135,6 +137,7 @@ static void print_text(const struct fs_dataset *ds, const struct info *info) {
          k.linked);
   print_size("plain bytes", h->plain_bytes);
   print_size("stored bytes", h->stored_bytes);
+  print_size("unused bytes", info->unused);
   printf("ratio          %.3f\n", h->plain_bytes != 0 ? (double)h->stored_bytes / (double)h->plain_bytes : 1.0);
   print_size("block size", h->block_size);
   print_size("index", m->index_size);
@@ -185,6 +188,7 @@ int fs_prep_info(int argc, char **argv) {
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
   if (fs_dataset_open_checked(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   fs_err err = measure_spread(&info, &ds.ix);
+  if (err == 0) err = fs_dataset_unused(&ds, &info.unused);
   if (err < 0)
     fs_say("out of memory while counting files");
   else if (info.json)

@@ -15,6 +15,7 @@ static const struct {
     {"verify", fs_prep_verify, "DATASET", "check every checksum and every block"},
     {"info", fs_prep_info, "DATASET [--json]", "show sizes, counts and partitions"},
     {"list", fs_prep_list, "DATASET [-l] [-0]", "list the files"},
+    {"diff", fs_prep_diff, "DATASET SOURCE|DATASET2", "say how they differ"},
     {"unpack", fs_prep_unpack, "DATASET DIR", "restore the tree into DIR"},
 };
 
@@ -29,7 +30,7 @@ static void help(void) {
 int main(int argc, char **argv) {
   fs_say_as("fs-prepare");
   if (argc < 2) {
-    fs_say("a command is missing: pack, verify, info, list or unpack (see fs-prepare --help)");
+    fs_say("a command is missing: pack, verify, info, list, diff or unpack (see fs-prepare --help)");
     return FS_EXIT_USAGE;
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

@@ -23,6 +23,7 @@ int fs_prep_verify(int argc, char **argv);
 int fs_prep_info(int argc, char **argv);
 int fs_prep_list(int argc, char **argv);
 int fs_prep_unpack(int argc, char **argv);
+int fs_prep_diff(int argc, char **argv);
 
 /* A command line: its words, its options, and the callback for them. */
 enum { FS_OPT_WORD = 0, FS_OPT_HELP = 1, FS_OPT_VERSION = 2, FS_OPT_OWN = 16 };
@@ -130,5 +131,15 @@ struct fs_spread {
 fs_err fs_spread_over_nodes(const struct fs_index *ix, uint32_t nodes, struct fs_spread *out);
 /* Adds the files of each partition to files[partition]. */
 void fs_spread_files(const struct fs_index *ix, uint64_t *files);
+
+/* Counts the bytes of the partitions that no file uses, without padding. Returns 0 or -ENOMEM. */
+fs_err fs_dataset_unused(const struct fs_dataset *ds, uint64_t *bytes);
+/* Compares a file of a dataset with what `read` reads, of the same size. Returns 1 if equal, 0, or a
+   negative errno: -EBADMSG if the dataset is damaged. */
+typedef fs_err fs_content_read_fn(void *ctx, void *buf, size_t n, uint64_t at);
+int fs_content_equal(struct fs_dataset *ds, uint32_t entry, fs_content_read_fn *read, void *ctx);
+/* Compares file x of one dataset with file y of another; both have the same size. Returns like
+   fs_content_equal. */
+int fs_content_equal_in(struct fs_dataset *a, uint32_t x, struct fs_dataset *b, uint32_t y);
 
 #endif

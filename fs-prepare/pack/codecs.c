@@ -6,14 +6,24 @@
 #include "choose.h"
 #include "pack.h"
 
+/* Returns true if both decode equally. */
+static bool same_decoding(const struct fs_encoding *a, const struct fs_encoding *b) {
+  return a->family == b->family && a->element == b->element && a->dict_len == b->dict_len &&
+         (a->dict_len == 0 || memcmp(a->dict, b->dict, a->dict_len) == 0);
+}
+
 int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e) {
   struct fs_pack_codecs *c = &plan->codecs;
-  if (c->n == FS_CODEC_ROWS_MAX) return -ENOSPC;
-  struct fs_encoding *row = &c->row[c->n];
+  uint32_t i = FS_CODEC_ROWS_MIN;
+  while (i < c->n && (c->row[i].level != FS_LEVEL_NONE || !same_decoding(&c->row[i], e))) i++;
+  if (i == FS_CODEC_ROWS_MAX) return -ENOSPC;
+  struct fs_encoding *row = &c->row[i];
   *row = *e;
   row->prepared = NULL;
   fs_err err = fs_encoding_prepare(row);
-  return err < 0 ? err : (int)c->n++;
+  if (err < 0) return err;
+  c->n = FS_MAX(c->n, i + 1);
+  return (int)i;
 }
 
 /* Rows 0 and 1 are raw and lz4 in every dataset. */
@@ -24,6 +34,8 @@ fs_err fs_plan_codecs(struct fs_plan *plan) {
   c->row[FS_CODEC_RAW] = (struct fs_encoding){.family = FS_FAMILY_RAW, .element = 1};
   c->row[FS_CODEC_LZ4] = (struct fs_encoding){.family = FS_FAMILY_LZ4, .element = 1, .level = level};
   c->n = FS_CODEC_ROWS_MIN;
+  fs_err err = plan->update != NULL ? fs_update_codecs(plan->update, plan) : 0;
+  if (err < 0) return err;
   int row = o->codec == FS_CHOOSE_RAW ? FS_CODEC_RAW : FS_CODEC_LZ4;
   if (o->codec == FS_CHOOSE_ZSTD)
     row = fs_plan_codec_row(plan, &(struct fs_encoding){.family = FS_FAMILY_ZSTD, .element = 1, .level = level});

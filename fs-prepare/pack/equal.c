@@ -19,6 +19,7 @@ struct candidate {
   uint64_t size;
   uint64_t sample;
   bool replicate;
+  bool kept; /* never an alias */
 };
 
 struct search {
@@ -102,6 +103,7 @@ static int by_likeness(const void *va, const void *vb) {
   if (a->size != b->size) return a->size < b->size ? -1 : 1;
   if (a->replicate != b->replicate) return a->replicate ? 1 : -1;
   if (a->sample != b->sample) return a->sample < b->sample ? -1 : 1;
+  if (a->kept != b->kept) return a->kept ? -1 : 1;
   return a->item < b->item ? -1 : a->item > b->item;
 }
 
@@ -118,7 +120,7 @@ static fs_err find_runs(struct search *s) {
   if (s->runs == NULL) return -ENOMEM;
   for (size_t from = 0, to; from < s->n; from = to) {
     for (to = from + 1; to < s->n && alike(&s->c[from], &s->c[to]);) to++;
-    if (to - from < 2) continue;
+    if (to - from < 2 || s->c[to - 1].kept) continue; /* of kept ones nothing is to be found */
     s->runs[s->nruns].from = from;
     s->runs[s->nruns++].to = to;
   }
@@ -214,6 +216,7 @@ static void compare_run(void *ctx, uint64_t r) {
   struct fs_tree *tree = s->plan->tree;
   for (size_t i = s->runs[r].from + 1; i < s->runs[r].to; i++) {
     struct fs_item *item = &tree->items[s->c[i].item];
+    if (item->kept) continue;
     for (size_t k = s->runs[r].from; k < i && !item->alias; k++) {
       const struct fs_item *first = &tree->items[s->c[k].item];
       if (first->alias) continue;
@@ -248,7 +251,7 @@ fs_err fs_plan_find_equal(struct fs_plan *plan) {
       const struct fs_item *item = &tree->items[i];
       if (!S_ISREG(item->mode) || item->alias || item->size <= plan->chunk) continue;
       if (fs_item_stream(tree, item) != NULL) continue; /* would have to be read twice */
-      if (pass == 1) s.c[s.n] = (struct candidate){i, item->size, 0, item->replicate};
+      if (pass == 1) s.c[s.n] = (struct candidate){i, item->size, 0, item->replicate, item->kept};
       s.n++;
     }
     if (s.n < 2) return 0;

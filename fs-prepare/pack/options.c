@@ -26,7 +26,10 @@ enum {
   OPT_KEEP_GOING,
   OPT_FORCE,
   OPT_LEFT_OUT,
-  OPT_JSON_PROGRESS
+  OPT_JSON_PROGRESS,
+  OPT_UPDATE,
+  OPT_CHECKSUM,
+  OPT_RESTART
 };
 
 static const struct fs_opt options[] = {
@@ -62,12 +65,16 @@ static const struct fs_opt options[] = {
      "each second, write a line with a JSON object to FILE; -: to standard\nerror, instead of other progress",
      OPT_JSON_PROGRESS},
     {"force", 'f', NULL, "replace an existing dataset", OPT_FORCE},
+    {"update", 'u', NULL, "keep what DATASET has of SOURCE already; pack what is new or changed", OPT_UPDATE},
+    {"checksum", 'c', NULL, "with --update: compare contents, not sizes and times", OPT_CHECKSUM},
+    {"restart", 0, NULL, "begin anew what was interrupted", OPT_RESTART},
     FS_OPT_COMMON,
 };
 
 static const char about[] =
     "Packs SOURCE, a directory or an archive (tar, also compressed; zip), into a new dataset, the directory DATASET.\n"
     "It appears only when it is complete.\n"
+    "A run that was interrupted is resumed by the same command.\n"
     "A GLOB without '/' is matched against the last component, others against the path below SOURCE; '*' does not\n"
     "match '/', '**' does. What matches a directory holds for all below it.";
 
@@ -78,7 +85,7 @@ static fs_err bad(const char *option, const char *value, const char *instead) {
 
 #define FS_ZSTD_LEVEL 3 /* zstd's own default */
 
-static fs_err set_codec(struct fs_pack_options *o, const char *value) {
+fs_err fs_pack_codec(struct fs_pack_options *o, const char *value) {
   uint64_t level = strncmp(value, "zstd", 4) == 0 ? FS_ZSTD_LEVEL : 9;
   if (strcmp(value, "auto") == 0)
     o->codec = FS_CHOOSE_AUTO;
@@ -93,10 +100,16 @@ static fs_err set_codec(struct fs_pack_options *o, const char *value) {
            (strncmp(value, "zstd:", 5) == 0 && fs_parse_u64(value + 5, 1, FS_ZSTD_LEVEL_MAX, &level) == 0))
     o->codec = FS_CHOOSE_ZSTD;
   else
-    return bad("codec", value, "give auto, raw, lz4, lz4hc[:1 to 12] or zstd[:1 to 22]");
+    return -EINVAL;
   o->level = (int)level;
   snprintf(o->codec_text, sizeof o->codec_text, "%.31s", value);
   return 0;
+}
+
+static fs_err set_codec(struct fs_pack_options *o, const char *value) {
+  o->given.codec = true;
+  if (fs_pack_codec(o, value) == 0) return 0;
+  return bad("codec", value, "give auto, raw, lz4, lz4hc[:1 to 12] or zstd[:1 to 22]");
 }
 
 /* Reads a rate, as 2GB/s or 500MB/s, or a part of the time of reading, as 10%. */
@@ -132,7 +145,7 @@ static fs_err set_mount(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
-static fs_err set_dereference(struct fs_pack_options *o, const char *value) {
+fs_err fs_pack_dereference(struct fs_pack_options *o, const char *value) {
   if (strcmp(value, "all") == 0)
     o->dereference = FS_DEREF_ALL;
   else if (strcmp(value, "outside") == 0)
@@ -188,9 +201,11 @@ static fs_err set(void *ctx, int id, const char *value) {
   case OPT_DECODE_BUDGET:
     return set_decode_budget(o, value);
   case OPT_BLOCK_SIZE:
+    o->given.block_size = true;
     return set_size("block-size", value, FS_BLOCK_SIZE_MIN, FS_BLOCK_SIZE_MAX, &o->block_size,
                     "give a power of two from 16K to 16M");
   case OPT_ALIGN:
+    o->given.align = true;
     if (set_size("align", value, 4096, 65536, &o->align, "give 4K or 64K") < 0) return -EINVAL;
     return o->align == 4096 || o->align == 65536 ? 0 : bad("align", value, "give 4K or 64K");
   case OPT_REPLICATE:
@@ -200,9 +215,10 @@ static fs_err set(void *ctx, int id, const char *value) {
   case OPT_JOBS:
     return fs_prep_jobs(value, &o->jobs);
   case OPT_MOUNT:
+    o->given.mount = true;
     return set_mount(o, value);
   case OPT_DEREFERENCE:
-    return set_dereference(o, value);
+    return fs_pack_dereference(o, value);
   case OPT_ORDER:
     return set_order(o, value);
   case OPT_FORCE:
@@ -217,6 +233,15 @@ static fs_err set(void *ctx, int id, const char *value) {
     return 0;
   case OPT_JSON_PROGRESS:
     o->json_progress = value;
+    return 0;
+  case OPT_UPDATE:
+    o->update = true;
+    return 0;
+  case OPT_CHECKSUM:
+    o->checksum = true;
+    return 0;
+  case OPT_RESTART:
+    o->restart = true;
     return 0;
   default:
     return -EINVAL;
@@ -241,6 +266,14 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
   if (err < 0) return err;
   if (o->decode_rate != 0 && o->codec != FS_CHOOSE_AUTO)
     return bad("codec", o->codec_text, "--decode-budget is for --codec auto only; leave one of them out");
+  if (o->checksum && !o->update) {
+    fs_say("pack: --checksum is for --update; give both or neither");
+    return -EINVAL;
+  }
+  if (o->force && o->update) {
+    fs_say("pack: --force replaces the dataset and --update keeps what is in it; give one of them");
+    return -EINVAL;
+  }
   return fs_pack_take_words(o);
 }
 

@@ -21,7 +21,7 @@ static int by_key(const void *va, const void *vb) {
 }
 
 static bool has_content(const struct fs_item *item) {
-  return S_ISREG(item->mode) && !item->alias && item->size != 0;
+  return S_ISREG(item->mode) && !item->alias && !item->kept && item->size != 0;
 }
 
 static uint64_t key_of(enum fs_order how, const struct fs_item *item) {

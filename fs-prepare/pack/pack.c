@@ -18,6 +18,8 @@ struct pack {
   struct fs_plan plan;
   struct fs_kinds kinds;
   struct fs_target target;
+  struct fs_update update;
+  struct fs_journal journal;
   struct fs_store store;
   struct fs_progress progress;
   struct fs_manifest manifest; /* filled from the new index */
@@ -35,6 +37,7 @@ static void count_progress(struct pack *p, const struct fs_chunk *c) {
 
 /* Stores a chunk, unless its file is left out. */
 static fs_err take_chunk(struct pack *p, const struct fs_chunk *c) {
+  if (c->err < 0) p->journal.ended = true;
   if (c->err < 0) return fs_plan_leave_out(&p->plan, c->item, c->err);
   if (p->tree.items[c->item].left_out) return 0;
   fs_err err = fs_store_chunk(&p->store, c);
@@ -51,14 +54,29 @@ static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
     }
     fs_err err = take_chunk(p, c);
     if (err < 0) return err;
+    fs_journal_note(&p->journal, c);
     count_progress(p, c);
   }
   return 0;
 }
 
-static fs_err pack_order(struct pack *p) {
+/* Returns the bytes that an interrupted run has packed. Before the pipeline starts. */
+static uint64_t resumed_bytes(const struct pack *p) {
+  uint64_t bytes = p->journal.offset;
+  for (uint64_t i = 0; i < p->journal.next; i++) bytes += p->tree.items[p->plan.order[i]].size;
+  return bytes;
+}
+
+/* Writes a checkpoint, if it is time or `now`. */
+static fs_err checkpoint(struct pack *p, bool now) {
+  fs_err err = (now ? fs_journal_checkpoint : fs_journal_tick)(&p->journal, &p->store);
+  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot write a checkpoint", err);
+  return err;
+}
+
+static fs_err pack_order(struct pack *p, uint64_t next, uint64_t offset) {
   const struct fs_batch *batch;
-  struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan);
+  struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan, next, offset);
   if (pipeline == NULL) {
     fs_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
     return -EAGAIN;
@@ -71,6 +89,7 @@ static fs_err pack_order(struct pack *p) {
       err = take_batch(p, batch);
       fs_pipeline_done(pipeline);
     }
+    if (err == 0) err = checkpoint(p, false);
     if (fs_prep_signal != 0) err = -EINTR;
   }
   /* After an interrupt, nothing waits for a reader that hangs. */
@@ -79,10 +98,11 @@ static fs_err pack_order(struct pack *p) {
 }
 
 static fs_err pack_contents(struct pack *p) {
-  fs_progress_stage(&p->progress, FS_STAGE_PACK, p->plan.norder, p->plan.pack_bytes);
-  fs_err err = pack_order(p);
-  while (err == 0 && fs_plan_again(&p->plan) != 0) err = pack_order(p);
-  return err;
+  const uint64_t done = resumed_bytes(p);
+  fs_progress_stage(&p->progress, FS_STAGE_PACK, p->plan.norder - p->journal.next, p->plan.pack_bytes - done);
+  fs_err err = pack_order(p, p->journal.next, p->journal.offset);
+  while (err == 0 && fs_plan_again(&p->plan) != 0) err = pack_order(p, 0, 0);
+  return err < 0 || !p->journal.any ? err : checkpoint(p, true);
 }
 
 static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const struct fs_item *item) {
@@ -155,6 +175,13 @@ static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
   return err;
 }
 
+/* Returns true if an update has changed nothing. */
+static bool is_as_before(const struct pack *p) {
+  const struct fs_manifest *m = &p->manifest, *old = &p->update.old.manifest;
+  return p->plan.update != NULL && memcmp(m->dataset_id, old->dataset_id, sizeof m->dataset_id) == 0 &&
+         strcmp(m->mount, old->mount) == 0 && strcmp(m->codec, old->codec) == 0;
+}
+
 static fs_err write_dataset(struct pack *p) {
   char why[512] = "";
   void *index = NULL;
@@ -177,7 +204,8 @@ static fs_err write_dataset(struct pack *p) {
   if (err == 0) err = write_all(p, index, size);
   if (err == 0 && fs_prep_signal != 0) err = -EINTR;
   fs_builder_release(index, size);
-  return err < 0 ? err : fs_target_commit(&p->target, p->o.force);
+  if (err == 0 && is_as_before(p)) return 0; /* the dataset stays */
+  return err < 0 ? err : fs_target_commit(&p->target);
 }
 
 /* Returns the number of files whose content is stored already, without hard links. */
@@ -194,17 +222,34 @@ static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
   return n;
 }
 
-static void say_partitions(const struct fs_parts *parts) {
+static void say_partitions(const struct fs_plan *plan, const struct fs_parts *parts) {
   char least[32], most[32];
   uint64_t min = UINT64_MAX, max = 0;
-  for (uint32_t i = 0; i < parts->nordinary; i++) {
-    min = FS_MIN(min, parts->out[i].size);
-    max = FS_MAX(max, parts->out[i].size);
+  if (parts->nordinary == 0) return;
+  for (uint32_t k = 0; k < parts->nordinary; k++) {
+    const uint64_t size = parts->out[fs_parts_new(plan, k)].size;
+    min = FS_MIN(min, size);
+    max = FS_MAX(max, size);
   }
-  printf("  %" PRIu32 " partitions of %s to %s", parts->nordinary, fs_format_size(min, least, sizeof least),
-         fs_format_size(max, most, sizeof most));
-  if (parts->n > parts->nordinary) printf(", and %" PRIu32 " to be replicated", parts->n - parts->nordinary);
+  printf("  %" PRIu32 " %spartitions of %s to %s", parts->nordinary, plan->update != NULL ? "new " : "",
+         fs_format_size(min, least, sizeof least), fs_format_size(max, most, sizeof most));
+  if (parts->nnew > parts->nordinary) printf(", and %" PRIu32 " to be replicated", parts->nnew - parts->nordinary);
   printf("\n");
+}
+
+/* Says what an update has kept, and how much of the partitions no file uses. */
+static void say_update(const struct pack *p) {
+  const struct fs_update *u = &p->update;
+  char kept[32], packed[32], unused[32];
+  uint64_t bytes = 0, all = 0;
+  if (p->plan.update == NULL) return;
+  for (uint32_t i = 0; i < p->store.parts.n; i++) all += p->store.parts.out[i].rec.size - FS_PART_HEADER_SIZE;
+  bytes = all - FS_MIN(all, p->manifest.stored_bytes);
+  printf("  kept %" PRIu64 " files (%s), packed %s, removed %" PRIu64 " files\n", u->kept,
+         fs_format_size(u->kept_bytes, kept, sizeof kept), fs_format_size(p->plan.pack_bytes, packed, sizeof packed),
+         u->old.manifest.files - u->found);
+  printf("  no file uses %s of the partitions", fs_format_size(bytes, unused, sizeof unused));
+  printf("%s\n", bytes > all / 2 ? "; pack --force drops them" : "");
 }
 
 static void summary(struct pack *p) {
@@ -226,7 +271,8 @@ static void summary(struct pack *p) {
     printf("  archives: %" PRIu64 " members replaced by later ones of the same name, %" PRIu64
            " names without their leading '/'\n",
            p->tree.replaced, p->tree.absolute);
-  say_partitions(&p->store.parts);
+  say_update(p);
+  say_partitions(&p->plan, &p->store.parts);
   fs_kinds_print(&p->kinds, &p->plan);
   printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
 }
@@ -245,34 +291,74 @@ static fs_err note_target(struct pack *p) {
 static void end_at_once(void *ctx) {
   const struct pack *p = ctx;
   if (p->target.temp[0] != '\0')
-    fs_say("interrupted; %s stays in %s, and the next pack of %s removes it", p->target.temp, p->target.parent,
-           p->target.name);
+    fs_say("interrupted; %s stays in %s: the same command goes on from there, or removes it", p->target.temp,
+           p->target.parent);
   else
     fs_say("interrupted; nothing is left behind");
   _exit(128 + fs_prep_signal);
 }
 
+static void say_resumed(struct pack *p) {
+  char done[32], all[32];
+  fs_say("resuming: %s of %s are packed already", fs_format_size(resumed_bytes(p), done, sizeof done),
+         fs_format_size(p->plan.pack_bytes, all, sizeof all));
+}
+
+/* Opens the store of an interrupted run. Returns -EBADMSG if it must begin anew. */
+static fs_err resume_store(struct pack *p) {
+  fs_err err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, true);
+  if (err == 0) err = fs_journal_restore(&p->journal, &p->store);
+  if (err == 0) say_resumed(p);
+  if (err != -EBADMSG && err != -ENOENT) return err;
+  fs_say("%s: what an interrupted pack has left is damaged; this one begins anew", p->target.path);
+  fs_store_free(&p->store);
+  err = fs_target_renew(&p->target);
+  if (err == 0) err = fs_journal_begin(&p->journal, p->target.journal_fd);
+  return err < 0 ? err : -EBADMSG;
+}
+
+static fs_err open_store(struct pack *p) {
+  fs_err err = fs_journal_open(&p->journal, &p->plan, &p->target);
+  if (err == 0) err = p->target.adopted ? resume_store(p) : -EBADMSG;
+  if (err == -EBADMSG) err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, false);
+  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot create the partitions", err);
+  return err;
+}
+
+/* Opens the dataset that is to be updated. If there is none, everything is packed. */
+static fs_err open_update(struct pack *p) {
+  char manifest[PATH_MAX + 16];
+  snprintf(manifest, sizeof manifest, "%s/manifest", p->target.path);
+  if (!p->o.update || access(manifest, F_OK) < 0) return 0;
+  return fs_update_open(&p->update, &p->o, &p->target);
+}
+
 static fs_err run(struct pack *p) {
   fs_err err = fs_sources_open(&p->o, &p->tree);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
-  if (err == 0) err = fs_target_create(&p->target);
+  if (err == 0) err = open_update(p);
+  if (err == 0) err = fs_target_create(&p->target, !p->o.restart);
   if (err == 0) err = note_target(p);
   if (err == 0) err = fs_sources_collect(&p->o, &p->tree);
   if (err < 0) return err;
   fs_progress_stage(&p->progress, FS_STAGE_COMPARE, 0, 0);
-  err = fs_plan_make(&p->plan, &p->o, &p->tree);
+  err = fs_plan_make(&p->plan, &p->o, &p->tree, p->update.old.path != NULL ? &p->update : NULL);
   if (err == 0) err = fs_plan_codecs(&p->plan);
   if (err == 0) err = fs_kinds_group(&p->kinds, &p->tree);
   if (err == 0 && p->o.codec == FS_CHOOSE_AUTO) err = fs_kinds_choose(&p->kinds, &p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
-  if (err < 0) return err;
-  err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, p->target.lock_fd);
-  if (err < 0) {
-    fs_target_say(&p->target, "cannot create the partitions", err);
-    return err;
-  }
-  err = pack_contents(p);
+  if (err == 0) err = open_store(p);
+  if (err == 0) err = pack_contents(p);
   return err < 0 ? err : write_dataset(p);
+}
+
+/* Ends a run that failed. What has a checkpoint is kept, unless SOURCE has changed. */
+static void give_up(struct pack *p, fs_err err) {
+  const bool keep = p->target.temp[0] != '\0' && err != -ESTALE && (p->journal.any || p->target.adopted);
+  if (err < 0 && fs_prep_signal != 0 && !keep) fs_say("interrupted; nothing is left behind");
+  if (err < 0 && keep) fs_target_keep(&p->target);
+  fs_target_discard(&p->target);
+  if (err < 0 && fs_prep_signal != 0) _exit(128 + fs_prep_signal);
 }
 
 int fs_prep_pack(int argc, char **argv) {
@@ -283,7 +369,7 @@ int fs_prep_pack(int argc, char **argv) {
     free(p);
     return FS_EXIT_USAGE;
   }
-  p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
+  p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .journal_fd = -1};
   p->tree.progress = &p->progress;
   p->progress.hangs = end_at_once;
   p->progress.ctx = p;
@@ -291,17 +377,14 @@ int fs_prep_pack(int argc, char **argv) {
   fs_err err = fs_progress_start(&p->progress, p->o.json_progress);
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
-  fs_target_discard(&p->target);
   fs_progress_stop(&p->progress, err == 0);
-  if (err < 0 && fs_prep_signal != 0) {
-    fs_say("interrupted; nothing is left behind");
-    _exit(128 + fs_prep_signal);
-  }
+  give_up(p, err);
   if (err == 0) summary(p);
   bool all = p->tree.left_out.n == 0;
   if (err == 0 && p->o.keep_going) err = fs_left_out_say(&p->tree.left_out, &p->o);
   fs_store_free(&p->store);
   fs_plan_codecs_free(&p->plan);
+  fs_update_free(&p->update);
   fs_plan_free(&p->plan);
   fs_kinds_free(&p->kinds);
   fs_tree_free(&p->tree);

@@ -45,9 +45,16 @@ struct fs_pack_options {
   uint32_t align;
   unsigned jobs;
   bool force;
-  const char *left_out;            /* FILE for the names that were left out, or NULL */
-  const char *json_progress;       /* FILE, "-", or NULL */
-  enum fs_order order;             /* in which items are packed */
+  const char *left_out;      /* FILE for the names that were left out, or NULL */
+  const char *json_progress; /* FILE, "-", or NULL */
+  enum fs_order order;       /* in which items are packed */
+  bool update;               /* DATASET is updated from SOURCE */
+  bool checksum;             /* with update: contents are compared */
+  bool quiet;                /* the walk does not warn */
+  bool restart;              /* an interrupted pack is not resumed */
+  struct {
+    bool codec, block_size, align, mount; /* given by the user: else an update takes the dataset's */
+  } given;
   enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
 };
@@ -62,6 +69,9 @@ fs_err fs_pack_add_source(struct fs_pack_options *o, const char *prefix, const c
 fs_err fs_pack_set_source(struct fs_pack_options *o, const char *value);
 fs_err fs_pack_take_words(struct fs_pack_options *o);
 void fs_pack_free_sources(struct fs_pack_options *o);
+fs_err fs_pack_dereference(struct fs_pack_options *o, const char *value);
+/* Sets the codec. Returns 0 or -EINVAL. */
+fs_err fs_pack_codec(struct fs_pack_options *o, const char *text);
 
 /* One file, directory or symlink of SOURCE. */
 struct fs_item {
@@ -78,13 +88,14 @@ struct fs_item {
   bool followed; /* its path contains a followed symlink */
   bool alias;    /* the content is the same as that of item `same` */
   bool left_out; /* by --keep-going, after the plan: the index does not get it */
+  bool kept;     /* its blocks are those of the dataset that is updated */
   uint8_t codec;
   uint8_t flags;
   uint8_t kind;       /* number of its kind (kinds.h) */
   _Atomic int choice; /* large files: CHOICE_* in encode.c */
   uint32_t source;    /* number in tree->sources */
-  uint64_t same;
-  uint64_t group; /* hard links: the same number for all of a group; 0: none */
+  uint64_t same;      /* alias: the item; else XXH3 of the plain bytes if equal files are found by it, or 0 */
+  uint64_t group;     /* hard links: the same number for all of a group; 0: none */
   struct fs_built_block *blocks;
   uint64_t nblocks; /* number of blocks */
 };
@@ -118,6 +129,8 @@ struct fs_tree {
   uint64_t replaced, absolute;  /* as in struct fs_scan */
   struct fs_progress *progress; /* counts the names of the walk */
 };
+/* Compares two items in the index's order, for qsort. */
+int fs_item_order(const void *a, const void *b);
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
    stderr. */
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
@@ -126,21 +139,25 @@ void fs_tree_free(struct fs_tree *tree);
 #define FS_KINDS_MAX 200u /* kinds of files (kinds.h) */
 
 /* The dataset's table of codecs: how the blocks of each row are encoded. Set before the pipeline starts. */
+#define FS_LEVEL_NONE (-1) /* a row of the dataset that is updated: no file is encoded with it yet */
 struct fs_pack_codecs {
   struct fs_encoding row[FS_CODEC_ROWS_MAX];
   uint32_t n;
   uint8_t of_kind[FS_KINDS_MAX]; /* the row of a file of each kind, if it is worth the decoding */
 };
 
+struct fs_update;
 struct fs_plan {
   const struct fs_pack_options *opts;
-  struct fs_tree *tree; /* sorted in the index's order */
-  uint64_t plain_bytes; /* of all files; hard links count once */
-  uint64_t pack_bytes;  /* bytes that the pipeline reads: without aliases */
-  uint64_t left_out;    /* files that were left out after the plan was made */
+  struct fs_tree *tree;     /* sorted in the index's order */
+  struct fs_update *update; /* NULL: a new dataset */
+  uint64_t plain_bytes;     /* of all files; hard links count once */
+  uint64_t new_bytes;       /* of those that an update does not keep */
+  uint64_t pack_bytes;      /* bytes that the pipeline reads: without aliases */
+  uint64_t left_out;        /* files that were left out after the plan was made */
   uint64_t files, dirs, symlinks;
   uint64_t links;  /* further names of hard-linked files */
-  uint32_t nparts; /* ordinary partitions; the replicated ones follow */
+  uint32_t nparts; /* ordinary partitions to be written; the replicated ones follow */
   uint32_t nreplicated;
   uint64_t cut_above; /* larger files are cut into segments */
   uint64_t segment;   /* bytes; a multiple of chunk */
@@ -155,8 +172,9 @@ void fs_plan_codecs_free(struct fs_plan *plan);
 /* Adds a row to the table. The dictionary must live as long as the plan. Returns
    its number, -ENOMEM, -ENOSPC if the table is full, or -EINVAL. */
 int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e);
-fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree);
 void fs_plan_free(struct fs_plan *plan);
+fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree,
+                    struct fs_update *update);
 /* Finds large files of equal content and makes the later ones aliases. The store finds small
    ones. */
 fs_err fs_plan_find_equal(struct fs_plan *plan);
@@ -178,6 +196,9 @@ fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *i
 fs_err fs_item_read(const struct fs_tree *tree, const struct fs_item *item, int fd, void *buf, size_t n, uint64_t at);
 /* Returns the error, or -ESTALE if the file turns out to have changed. */
 fs_err fs_item_error(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
+/* Compares an item that can be opened with a file of a dataset of the same size. Returns like
+   fs_content_equal. */
+int fs_item_equal(const struct fs_tree *tree, const struct fs_item *item, struct fs_dataset *ds, uint32_t entry);
 /* Prints one line about an error of fs_item_open, fs_item_check or a read. */
 void fs_item_say(const struct fs_plan *plan, const struct fs_item *item, fs_err err);
 
@@ -223,7 +244,8 @@ void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t
 void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n);
 
 struct fs_pipeline;
-struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan);
+/* Starts the threads. The first chunk is that at `offset` of the item plan->order[at]. */
+struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, uint64_t offset);
 /* Stores the next batch in order. Returns 1, 0 after a short while without a batch, or -ENODATA
    after the last. */
 int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch);
@@ -263,25 +285,42 @@ void fs_writer_stop(struct fs_writer *w);
 void fs_write_direct(int fd);
 fs_err fs_write_pages(int fd, const void *data, size_t n, uint64_t at);
 
-/* The partition files that are being written. One thread. */
+/* The partition files that are being written, and those that an update keeps. One thread. */
 struct fs_part_out {
   int fd;
+  enum { FS_PART_NEW, FS_PART_KEPT, FS_PART_VACANT } kind;
   uint64_t size; /* including the bytes in the buffer */
   struct fs_write *buf;
+  size_t hashed; /* bytes of the buffer that are in the checksum */
   uint32_t pending;
   uint32_t heap_at;
   struct fs_xxh3_stream *hash;
-  struct fs_part_rec rec; /* set at the end */
+  struct fs_part_rec rec; /* of a kept one, else set at the end */
+};
+/* A partition at a checkpoint: its size, and the checksum of its bytes from FS_PART_HEADER_SIZE. */
+struct fs_part_state {
+  uint64_t size, xxh3;
 };
 struct fs_parts {
   int dir;
   uint32_t align;
   struct fs_part_out *out;
   struct fs_writer *writer;
-  uint32_t n, nordinary;
-  uint32_t *heap; /* two heaps of partition numbers, by size: [0, nordinary), [nordinary, n) */
+  uint32_t n;
+  uint32_t nnew, nordinary; /* to be written; the ordinary ones of them */
+  uint32_t *heap;           /* two heaps of partition numbers, by size: [0, nordinary), [nordinary, nnew) */
 };
-fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct fs_plan *plan);
+/* Makes the files in `dir`, or opens those of an interrupted run. */
+fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume);
+/* Returns the number of new partition k, 0 to nnew - 1. */
+uint32_t fs_parts_new(const struct fs_plan *plan, uint32_t k);
+/* Writes everything to disk, and stores each new partition's state. */
+fs_err fs_parts_sync(struct fs_parts *p, const struct fs_plan *plan, struct fs_part_state *state);
+/* Goes back to the states of a checkpoint. Returns -EBADMSG if the files do not have those bytes. */
+fs_err fs_parts_resume(struct fs_parts *p, const struct fs_plan *plan, const struct fs_part_state *state);
+/* Rebuilds the heaps after sizes were set. */
+void fs_parts_order(struct fs_parts *p);
+void fs_parts_hash_buffer(struct fs_part_out *o);
 uint32_t fs_parts_least(const struct fs_parts *p, bool replicate);
 /* Appends data after padding to `align`. Stores where it begins in *offset. */
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
@@ -308,7 +347,9 @@ struct fs_store {
   uint64_t seen_size, seen_used;
   uint64_t stored_bytes;
 };
-fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd);
+fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume);
+/* Notes that an item's content, which was one chunk, is stored. */
+fs_err fs_store_seen(struct fs_store *s, uint64_t item);
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
 /* Frees what only fs_store_chunk needs. */
 void fs_store_forget(struct fs_store *s);
@@ -321,17 +362,76 @@ struct fs_target {
   char name[256];
   char temp[256]; /* name in the parent; "": none */
   int parent_fd, temp_fd;
-  int lock_fd; /* part-00000, locked while we live */
+  int journal_fd; /* locked while we live */
+  bool adopted;   /* an interrupted run's directory */
+  bool replace;   /* a dataset may be replaced */
+  dev_t old_dev;  /* the directory that is being updated; old_ino is 0 if none is */
+  ino_t old_ino;
 };
 /* Checks that DATASET may be written. Returns a negative errno after one line on stderr. */
 fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o);
-fs_err fs_target_create(struct fs_target *t);
-fs_err fs_target_commit(struct fs_target *t, bool force);
+/* Makes the temporary directory. With `resume`, takes over that of an interrupted run, if any. */
+fs_err fs_target_create(struct fs_target *t, bool resume);
+/* Replaces the temporary directory by a new one. */
+fs_err fs_target_renew(struct fs_target *t);
+fs_err fs_target_commit(struct fs_target *t);
+/* Leaves the temporary directory to a later run, and says so. */
+void fs_target_keep(struct fs_target *t);
 /* Removes the temporary directory, if it still exists. */
 void fs_target_discard(struct fs_target *t);
 /* Writes a whole file in the temporary directory and syncs it. */
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);
 /* Prints one line about an error of a write below the target. */
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err);
+
+/* The journal of checkpoints, in the temporary directory (journal.c). One thread. */
+struct fs_journal {
+  int fd;
+  const struct fs_plan *plan;
+  uint64_t end;          /* where the next record begins */
+  uint64_t next, offset; /* the next chunk to be stored; `next` counts in plan->order */
+  uint64_t from;         /* what comes before it in plan->order is in the journal */
+  uint64_t block;        /* and so are as many blocks of the item there */
+  uint64_t chunks;       /* since the last record */
+  uint64_t last_ns, every_ns;
+  uint64_t options, source; /* fingerprints */
+  bool any;                 /* it has a record */
+  bool ended;               /* a file was left out: the records no longer follow the plan */
+};
+bool fs_journal_has_checkpoint(int fd);
+/* Begins the journal of the temporary directory. If that was taken over and does not fit the plan,
+   says so and renews it. */
+fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t);
+/* Restores the store of the last checkpoint. Returns -EBADMSG if partitions or journal are damaged;
+   then no item has changed. */
+fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s);
+/* Empties the journal. */
+fs_err fs_journal_begin(struct fs_journal *j, int fd);
+/* Notes that the store has taken a chunk. */
+void fs_journal_note(struct fs_journal *j, const struct fs_chunk *c);
+/* Writes a checkpoint, if it is time. */
+fs_err fs_journal_tick(struct fs_journal *j, struct fs_store *s);
+fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s);
+
+/* The dataset that is updated (update.c). */
+struct fs_update {
+  struct fs_dataset old;
+  bool *used;       /* by the files of the old dataset, for each of its partitions */
+  uint32_t *number; /* of the partitions to be written, ascending */
+  uint32_t total;   /* number of partitions of the new dataset */
+  uint64_t found;   /* files of SOURCE whose path the old dataset has */
+  uint64_t kept, kept_bytes;
+};
+/* Opens DATASET, and takes the options that the user did not give from it. */
+fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t);
+void fs_update_free(struct fs_update *u);
+/* Marks the items whose content the old dataset has. */
+fs_err fs_update_match(struct fs_update *u, struct fs_plan *plan);
+/* Adds the old dataset's rows to the table of codecs, under their numbers. */
+fs_err fs_update_codecs(const struct fs_update *u, struct fs_plan *plan);
+/* Numbers the partitions to be written. */
+fs_err fs_update_number(struct fs_update *u, const struct fs_plan *plan);
+/* Makes a kept partition in `dir`: a link, else a copy. */
+fs_err fs_update_take(struct fs_update *u, int dir, uint32_t part);
 
 #endif

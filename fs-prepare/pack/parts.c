@@ -22,8 +22,9 @@ static void heap_put(struct fs_parts *p, uint32_t at, uint32_t part) {
 
 /* Moves a partition that has grown down in its heap. */
 static void heap_sift(struct fs_parts *p, uint32_t part) {
-  uint32_t base = part < p->nordinary ? 0 : p->nordinary;
-  uint32_t n = part < p->nordinary ? p->nordinary : p->n - p->nordinary;
+  bool ordinary = p->out[part].heap_at < p->nordinary;
+  uint32_t base = ordinary ? 0 : p->nordinary;
+  uint32_t n = ordinary ? p->nordinary : p->nnew - p->nordinary;
   uint32_t at = p->out[part].heap_at - base;
   for (;;) {
     uint32_t child = at * 2 + 1;
@@ -40,33 +41,60 @@ uint32_t fs_parts_least(const struct fs_parts *p, bool replicate) {
   return p->heap[replicate ? p->nordinary : 0];
 }
 
-static fs_err create_one(struct fs_parts *p, uint32_t i, int first_fd) {
+void fs_parts_order(struct fs_parts *p) {
+  for (uint32_t at = p->nnew; at-- > 0;) heap_sift(p, p->heap[at]);
+}
+
+uint32_t fs_parts_new(const struct fs_plan *plan, uint32_t k) {
+  return plan->update != NULL ? plan->update->number[k] : k;
+}
+
+static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
   struct fs_part_out *o = &p->out[i];
   char name[FS_PART_NAME_SIZE];
-  if (i == 0)
-    o->fd = (int)fs_sys_fcntl(first_fd, F_DUPFD_CLOEXEC, 0);
-  else
-    o->fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  o->fd = fs_sys_openat(p->dir, fs_part_name(i, name),
+                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL), 0666);
   if (o->fd < 0) return o->fd;
   o->size = FS_PART_HEADER_SIZE;
   o->hash = fs_xxh3_new();
-  heap_put(p, i, i); /* all are equal, so the order of the numbers is a heap */
   return o->hash != NULL ? 0 : -ENOMEM;
 }
 
-fs_err fs_parts_create(struct fs_parts *p, int dir, int first_fd, const struct fs_plan *plan) {
+/* Makes a partition that an update keeps, or an empty one in place of an unused one. */
+static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *plan, bool resume) {
+  struct fs_part_out *o = &p->out[i];
+  o->kind = plan->update->used[i] ? FS_PART_KEPT : FS_PART_VACANT;
+  if (o->kind == FS_PART_VACANT) return create_one(p, i, resume);
+  o->rec = plan->update->old.ix.parts[i];
+  o->size = o->rec.size;
+  return fs_update_take(plan->update, p->dir, i);
+}
+
+static fs_err create_files(struct fs_parts *p, const struct fs_plan *plan, bool resume) {
+  fs_err err = 0;
+  for (uint32_t k = 0; k < p->nnew && err == 0; k++) {
+    uint32_t i = fs_parts_new(plan, k);
+    heap_put(p, k, i); /* all are equal, so the order of the numbers is a heap */
+    err = create_one(p, i, resume);
+  }
+  for (uint32_t i = 0; i < p->n && err == 0; i++)
+    if (p->out[i].fd < 0) err = create_old(p, i, plan, resume);
+  return err;
+}
+
+fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume) {
   *p = (struct fs_parts){
-      .dir = dir, .align = plan->opts->align, .n = plan->nparts + plan->nreplicated, .nordinary = plan->nparts};
-  p->out = calloc(p->n, sizeof *p->out);
-  p->heap = calloc(p->n, sizeof *p->heap);
+      .dir = dir, .align = plan->opts->align, .nnew = plan->nparts + plan->nreplicated, .nordinary = plan->nparts};
+  p->n = plan->update != NULL ? plan->update->total : p->nnew;
+  p->out = calloc(p->n + 1, sizeof *p->out);
+  p->heap = calloc(p->nnew + 1, sizeof *p->heap);
   if (p->out == NULL || p->heap == NULL) return -ENOMEM;
   for (uint32_t i = 0; i < p->n; i++) p->out[i].fd = -1;
   fs_prep_open_files(p->n + 64ull + plan->opts->jobs + plan->tree->nsources);
-  fs_err err = 0;
-  for (uint32_t i = 0; i < p->n && err == 0; i++) err = create_one(p, i, first_fd);
-  if (err == 0) p->writer = fs_writer_start(p->n);
+  fs_err err = create_files(p, plan, resume);
+  if (err == 0) p->writer = fs_writer_start(p->nnew);
   for (uint32_t i = 0; i < p->n && p->writer != NULL && fs_writer_size(p->writer) >= FS_DIRECT_LEAST; i++)
-    fs_write_direct(p->out[i].fd);
+    if (p->out[i].fd >= 0) fs_write_direct(p->out[i].fd);
   return err < 0 ? err : p->writer != NULL ? 0 : -ENOMEM;
 }
 
@@ -77,8 +105,14 @@ static size_t room_in(const struct fs_parts *p, const struct fs_write *buf) {
   return size - (size_t)(buf->at & (size - 1)) - buf->used;
 }
 
+void fs_parts_hash_buffer(struct fs_part_out *o) {
+  fs_xxh3_update(o->hash, o->buf->data + o->hashed, o->buf->used - o->hashed);
+  o->hashed = o->buf->used;
+}
+
 static void flush(struct fs_parts *p, struct fs_part_out *o) {
-  fs_xxh3_update(o->hash, o->buf->data, o->buf->used);
+  fs_parts_hash_buffer(o);
+  o->hashed = 0;
   fs_writer_put(p->writer, o->buf);
   o->buf = NULL;
 }
@@ -165,11 +199,13 @@ fs_err fs_parts_read(struct fs_parts *p, uint32_t part, uint64_t offset, uint8_t
 fs_err fs_parts_finish(struct fs_parts *p) {
   for (uint32_t i = 0; i < p->n; i++) {
     struct fs_part_out *o = &p->out[i];
-    fs_err err = fs_parts_pad(p, i, p->align);
+    if (o->kind == FS_PART_KEPT) continue;
+    fs_err err = o->kind == FS_PART_NEW ? fs_parts_pad(p, i, p->align) : 0;
     if (err < 0) return err;
     if (o->buf != NULL) flush(p, o);
+    bool replicate = o->kind == FS_PART_NEW && o->heap_at >= p->nordinary;
     o->rec = (struct fs_part_rec){
-        .size = o->size, .xxh3 = fs_xxh3_digest(o->hash), .flags = i < p->nordinary ? 0 : FS_PART_REPLICATE};
+        .size = o->size, .xxh3 = fs_xxh3_digest(o->hash), .flags = replicate ? FS_PART_REPLICATE : 0};
   }
   return fs_writer_wait(p->writer, NULL);
 }
@@ -191,7 +227,7 @@ static fs_err seal_part(const struct fs_part_out *o, uint32_t number, const uint
 static void seal_one(void *ctx, uint64_t i) {
   struct seal *s = ctx;
   fs_err err = atomic_load(&s->err);
-  if (err == 0) err = seal_part(&s->parts->out[i], (uint32_t)i, s->dataset_id);
+  if (err == 0 && s->parts->out[i].kind != FS_PART_KEPT) err = seal_part(&s->parts->out[i], (uint32_t)i, s->dataset_id);
   if (err < 0) atomic_store(&s->err, err);
 }
 

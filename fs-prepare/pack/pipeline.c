@@ -121,12 +121,14 @@ static unsigned start_threads(struct fs_pipeline *p, unsigned jobs) {
   return n;
 }
 
-struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan) {
+struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, uint64_t offset) {
   const unsigned jobs = plan->opts->jobs;
   const uint64_t nslots = AHEAD + 2ull * jobs;
   struct fs_pipeline *p = calloc(1, sizeof *p + nslots * sizeof p->ring[0]);
   if (p == NULL) return NULL;
   p->plan = plan;
+  p->at = at;
+  p->offset = offset;
   p->nslots = nslots;
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->room, NULL);

@@ -19,7 +19,7 @@ static unsigned rank(char c) {
 
 /* Compares in the index's order: level by level, within a level by the parents' order, then by
    name. */
-static int by_index_order(const void *va, const void *vb) {
+int fs_item_order(const void *va, const void *vb) {
   const struct fs_item *a = va, *b = vb;
   if (a->depth != b->depth) return a->depth < b->depth ? -1 : 1;
   const char *p = a->path, *q = b->path;
@@ -72,9 +72,10 @@ static fs_err find_links(struct fs_plan *plan) {
   return 0;
 }
 
-/* Computes the totals. Returns the bytes to be replicated. */
-static uint64_t count(struct fs_plan *plan, bool *any_replicated) {
+/* Computes the totals. Returns the bytes to be packed and replicated. */
+static uint64_t count(struct fs_plan *plan, bool *any_replicated, bool *new_replicated) {
   uint64_t replicated = 0;
+  *new_replicated = false;
   for (size_t i = 0; i < plan->tree->n; i++) {
     const struct fs_item *item = &plan->tree->items[i];
     plan->dirs += S_ISDIR(item->mode);
@@ -84,15 +85,18 @@ static uint64_t count(struct fs_plan *plan, bool *any_replicated) {
     *any_replicated |= item->replicate;
     if (item->alias) continue;
     plan->plain_bytes += item->size;
+    if (item->kept) continue;
+    plan->new_bytes += item->size;
+    *new_replicated |= item->replicate;
     if (item->replicate) replicated += item->size;
   }
   return replicated;
 }
 
-/* Chooses one partition for each GiB, from 8 to 64; above 4 TiB one for each 64 GiB. */
-static uint32_t choose_partitions(uint64_t bytes) {
+/* Chooses one partition for each GiB, from `least` to 64; above 4 TiB one for each 64 GiB. */
+static uint32_t choose_partitions(uint64_t bytes, uint32_t least) {
   uint64_t n = (bytes + GIB - 1) / GIB;
-  if (n < 8) return 8;
+  if (n < least) return least;
   if (n <= 64) return (uint32_t)n;
   return (uint32_t)FS_MIN(FS_MAX(64, (bytes + 64 * GIB - 1) / (64 * GIB)), (uint64_t)FS_MAX_PARTITIONS - 64);
 }
@@ -104,27 +108,41 @@ static uint32_t choose_partitions(uint64_t bytes) {
  */
 static void choose_segment(struct fs_plan *plan) {
   const uint64_t unit = FS_MAX(plan->opts->block_size, plan->opts->align), most = 256ull << 20;
-  const uint64_t share = plan->plain_bytes / plan->nparts;
+  const uint64_t share = plan->new_bytes / FS_MAX(plan->nparts, 1);
   plan->cut_above = FS_MIN(FS_MAX(share / 4, unit), most);
   plan->segment = FS_MIN(FS_MAX(fs_round_up(share / 16, unit), unit), most);
   plan->chunk = FS_MIN(FS_MAX(unit, 1ull << 20), plan->segment);
   plan->segment = plan->segment / plan->chunk * plan->chunk;
 }
 
-fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree) {
-  *plan = (struct fs_plan){.opts = o, .tree = tree};
-  qsort(tree->items, tree->n, sizeof *tree->items, by_index_order);
-  fs_err err = find_links(plan);
-  if (err < 0) return err;
-  bool any = false;
-  uint64_t replicated = count(plan, &any);
-  plan->nparts = o->partitions != 0 ? (uint32_t)o->partitions : choose_partitions(plan->plain_bytes - replicated);
+/* Chooses the numbers of partitions to be written. An update may need none. */
+static void choose_numbers(struct fs_plan *plan, uint64_t replicated, bool any) {
+  const struct fs_pack_options *o = plan->opts;
+  const uint64_t ordinary = plan->new_bytes - replicated;
+  plan->nparts = o->partitions != 0 ? (uint32_t)o->partitions : choose_partitions(ordinary, plan->update ? 1 : 8);
+  if (plan->update != NULL && ordinary == 0) plan->nparts = 0;
   if (any) plan->nreplicated = (uint32_t)FS_MIN(FS_MAX((replicated + 4 * GIB - 1) / (4 * GIB), 1), 64);
+}
+
+fs_err fs_plan_make(struct fs_plan *plan, const struct fs_pack_options *o, struct fs_tree *tree,
+                    struct fs_update *update) {
+  *plan = (struct fs_plan){.opts = o, .tree = tree, .update = update};
+  qsort(tree->items, tree->n, sizeof *tree->items, fs_item_order);
+  fs_err err = find_links(plan);
+  if (err == 0 && update != NULL) err = fs_update_match(update, plan);
+  if (err < 0) return err;
+  bool any = false, any_new;
+  uint64_t replicated = count(plan, &any, &any_new);
+  choose_numbers(plan, replicated, update != NULL ? any_new : any);
   choose_segment(plan);
+  if (update != NULL) err = fs_update_number(update, plan);
+  if (err < 0) return err;
   if (!any && o->replicate.n != 0) fs_say("pack: warning: no file matches --replicate");
   err = fs_plan_find_equal(plan);
-  for (size_t i = 0; i < tree->n; i++)
-    if (S_ISREG(tree->items[i].mode) && !tree->items[i].alias) plan->pack_bytes += tree->items[i].size;
+  for (size_t i = 0; i < tree->n; i++) {
+    const struct fs_item *item = &tree->items[i];
+    if (S_ISREG(item->mode) && !item->alias && !item->kept) plan->pack_bytes += item->size;
+  }
   return err < 0 ? err : fs_plan_order(plan);
 }
 

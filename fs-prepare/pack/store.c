@@ -19,17 +19,31 @@ struct fs_seen {
 
 /* Returns a hash of the content, from the blocks' checksums: equal files are stored equally. The
    bytes are compared in any case. */
+static uint64_t next_key(uint64_t key, uint64_t xxh3) {
+  return key * 0x9e3779b97f4a7c15u + xxh3;
+}
+
 static uint64_t content_key(const struct fs_chunk *c) {
   uint64_t key = c->blocks[0].xxh3;
-  for (uint32_t i = 1; i < c->nblocks; i++) key = key * 0x9e3779b97f4a7c15u + c->blocks[i].xxh3;
+  for (uint32_t i = 1; i < c->nblocks; i++) key = next_key(key, c->blocks[i].xxh3);
   return key;
 }
 
-fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, int first_fd) {
+/* An update finds new content among what it keeps. */
+static fs_err see_kept(struct fs_store *s) {
+  const struct fs_tree *tree = s->plan->tree;
+  fs_err err = 0;
+  for (size_t i = 0; i < tree->n && err == 0; i++)
+    if (tree->items[i].kept && tree->items[i].size <= s->plan->chunk) err = fs_store_seen(s, i);
+  return err;
+}
+
+fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume) {
   *s = (struct fs_store){.plan = plan, .seen_size = 1024};
   s->seen = calloc(s->seen_size, sizeof *s->seen);
   if (s->seen == NULL) return -ENOMEM;
-  return fs_parts_create(&s->parts, dir, first_fd, plan);
+  fs_err err = plan->update != NULL ? see_kept(s) : 0;
+  return err < 0 ? err : fs_parts_create(&s->parts, dir, plan, resume);
 }
 
 void fs_store_forget(struct fs_store *s) {
@@ -97,6 +111,14 @@ static int same_decoded(struct fs_store *s, const struct fs_item *item, const st
   if (err == 0) err = decode(s, item->codec, room, blocks, item->size, room + item->size);
   if (err == 0) err = decode(s, c->codec, c->stored, c->blocks, item->size, room + 2 * item->size);
   return err < 0 ? err : memcmp(room + item->size, room + 2 * item->size, item->size) == 0;
+}
+
+fs_err fs_store_seen(struct fs_store *s, uint64_t number) {
+  const struct fs_item *item = &s->plan->tree->items[number];
+  uint64_t key = item->blocks[0].xxh3;
+  for (uint64_t i = 1; i < item->nblocks; i++) key = next_key(key, item->blocks[i].xxh3);
+  fs_err err = seen_add(s, key, number);
+  return err == 0 && item->same != 0 ? seen_add(s, item->same, number) : err;
 }
 
 /* Compares the chunk's stored bytes with those of an item that was stored as one chunk. Returns 1
@@ -193,6 +215,7 @@ fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   if (err == 0) err = place(s, item, c);
   if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
   if (err == 0 && c->whole) err = seen_add(s, key, c->item);
-  if (err == 0 && c->whole && other_key(s, c, key)) err = seen_add(s, c->plain_xxh3, c->item);
-  return err;
+  if (err < 0 || !c->whole || !other_key(s, c, key)) return err;
+  item->same = c->plain_xxh3;
+  return seen_add(s, c->plain_xxh3, c->item);
 }

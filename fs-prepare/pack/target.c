@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The directory that becomes the dataset. It is written as ".NAME.partial-XXXXXX" beside DATASET,
- * and renamed when it is complete and synced. Its first partition is locked (flock) while its
- * fs-prepare lives. A later pack of the same NAME removes those that no process locks. Called by
- * pack's main thread.
+ * and renamed when it is complete and synced. Its file "journal" is locked (flock) while its
+ * fs-prepare lives. A later pack of the same NAME takes over one that no process locks if its
+ * journal has a checkpoint (journal.c), and removes the others. Called by pack's main thread.
+ * docs/internals/pack.md says what each death leaves behind.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #ifndef RENAME_EXCHANGE
 #define RENAME_EXCHANGE 2
 #endif
+
+#define JOURNAL "journal"
 
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err) {
   switch (err) {
@@ -70,7 +73,7 @@ static fs_err resolve(struct fs_target *t, const char *dataset) {
 }
 
 static bool is_dataset_name(const char *name) {
-  if (strcmp(name, "manifest") == 0 || strcmp(name, "index") == 0) return true;
+  if (strcmp(name, "manifest") == 0 || strcmp(name, "index") == 0 || strcmp(name, JOURNAL) == 0) return true;
   if (strncmp(name, "part-", 5) != 0) return false;
   size_t n = strspn(name + 5, "0123456789");
   return n >= 5 && (name[5 + n] == '\0' || strncmp(name + 5 + n, ".repair-", 8) == 0); /* repair.c */
@@ -135,8 +138,17 @@ static fs_err check_nesting(const struct fs_target *t, const char *source) {
   return -EINVAL;
 }
 
+/* Removes the journal of a dataset whose fs-prepare was killed right after the dataset got its
+   name. */
+static void remove_stray_journal(const struct fs_target *t) {
+  char path[sizeof t->path + sizeof JOURNAL];
+  snprintf(path, sizeof path, "%s/" JOURNAL, t->path);
+  FS_AUTO_CLOSE int fd = fs_sys_openat(AT_FDCWD, path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(path);
+}
+
 fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
-  *t = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .lock_fd = -1};
+  *t = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .journal_fd = -1, .replace = o->force || o->update};
   errno = 0;
   fs_err err = resolve(t, o->dataset);
   if (err < 0) {
@@ -145,9 +157,10 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
     return err;
   }
   bool replace;
+  remove_stray_journal(t);
   err = 0;
   for (uint32_t i = 0; i < o->nsources && err == 0; i++) err = check_nesting(t, o->sources[i].path);
-  if (err == 0) err = may_make(t, o->force, &replace);
+  if (err == 0) err = may_make(t, t->replace, &replace);
   if (err < 0) return err;
   t->parent_fd = fs_sys_openat(AT_FDCWD, t->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (t->parent_fd < 0) fs_target_say(t, "its parent directory cannot be opened", t->parent_fd);
@@ -164,6 +177,7 @@ static void remove_flat(int parent, const char *name) {
     close(fd);
     return;
   }
+  unlinkat(fd, JOURNAL, 0); /* first: what is half removed is not taken over */
   for (struct dirent *d; (d = readdir(dir)) != NULL;)
     if (is_dataset_name(d->d_name)) unlinkat(fd, d->d_name, 0);
   closedir(dir);
@@ -171,9 +185,8 @@ static void remove_flat(int parent, const char *name) {
 }
 
 static int open_lock(int parent, const char *temp) {
-  char path[sizeof((struct fs_target *)0)->temp + FS_PART_NAME_SIZE + 1];
-  char part[FS_PART_NAME_SIZE];
-  snprintf(path, sizeof path, "%s/%s", temp, fs_part_name(0, part));
+  char path[sizeof((struct fs_target *)0)->temp + sizeof JOURNAL];
+  snprintf(path, sizeof path, "%s/" JOURNAL, temp);
   return fs_sys_openat(parent, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 
@@ -190,7 +203,29 @@ static void remove_dead(int parent, const char *temp) {
     }
     if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return;
   }
-  remove_flat(parent, temp); /* not empty, twice without a first partition: half removed */
+  remove_flat(parent, temp); /* not empty, twice without a journal: half removed, or replaced */
+}
+
+/* Returns true if the journal that is locked is still the one of the directory. */
+static bool is_journal_of(int dir, int journal) {
+  struct stat a, b;
+  return fstat(journal, &a) == 0 && fstatat(dir, JOURNAL, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino &&
+         a.st_dev == b.st_dev;
+}
+
+/* Takes over a left-over directory if its fs-prepare is dead and its journal has a checkpoint. */
+static bool adopt(struct fs_target *t, const char *temp) {
+  FS_AUTO_CLOSE int journal = open_lock(t->parent_fd, temp);
+  if (journal < 0 || !fs_journal_has_checkpoint(journal) || flock(journal, LOCK_EX | LOCK_NB) < 0) return false;
+  FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (dir < 0 || !is_journal_of(dir, journal)) return false;
+  snprintf(t->temp, sizeof t->temp, "%s", temp);
+  t->temp_fd = FS_MOVE_FD(dir);
+  t->journal_fd = FS_MOVE_FD(journal);
+  t->adopted = true;
+  unlinkat(t->temp_fd, "index", 0); /* both are made again */
+  unlinkat(t->temp_fd, "manifest", 0);
+  return true;
 }
 
 static const char temp_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -217,7 +252,8 @@ static bool is_temp(const char *name, const char *prefix) {
          strspn(name + n, temp_letters) == 6;
 }
 
-static void remove_all_dead(const struct fs_target *t) {
+/* Removes what dead runs left behind. With `resume`, takes over the first that has a checkpoint. */
+static void remove_all_dead(struct fs_target *t, bool resume) {
   char partial[256], old[256];
   temp_prefix(t, "partial", partial, sizeof partial);
   temp_prefix(t, "old", old, sizeof old);
@@ -225,16 +261,17 @@ static void remove_all_dead(const struct fs_target *t) {
   DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
   if (dir == NULL) return;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-    if (is_temp(d->d_name, partial)) remove_dead(t->parent_fd, d->d_name);
+    if (is_temp(d->d_name, partial) && (!resume || t->adopted || !adopt(t, d->d_name)))
+      remove_dead(t->parent_fd, d->d_name);
     if (is_temp(d->d_name, old)) restore_old(t, d->d_name);
   }
   closedir(dir);
 }
 
-/* Makes a new directory with a locked first partition. Returns 0, -EAGAIN if another pack took it
+/* Makes a new directory with a locked journal. Returns 0, -EAGAIN if another pack took it
    for a dead one, or an error. */
 static fs_err create_once(struct fs_target *t) {
-  char prefix[256], part[FS_PART_NAME_SIZE];
+  char prefix[256];
   uint8_t random[6];
   if (getrandom(random, sizeof random, 0) != sizeof random) return -EIO;
   temp_prefix(t, "partial", prefix, sizeof prefix - 6);
@@ -246,19 +283,23 @@ static fs_err create_once(struct fs_target *t) {
   snprintf(t->temp, sizeof t->temp, "%s", prefix);
   t->temp_fd = fs_sys_openat(t->parent_fd, t->temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (t->temp_fd < 0) return t->temp_fd == -ENOENT ? -EAGAIN : t->temp_fd;
-  t->lock_fd = fs_sys_openat(t->temp_fd, fs_part_name(0, part), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (t->lock_fd < 0) return t->lock_fd == -ENOENT ? -EAGAIN : t->lock_fd;
+  t->journal_fd = fs_sys_openat(t->temp_fd, JOURNAL, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (t->journal_fd < 0) return t->journal_fd == -ENOENT ? -EAGAIN : t->journal_fd;
   struct stat st;
-  bool locked = flock(t->lock_fd, LOCK_EX | LOCK_NB) == 0;
+  bool locked = flock(t->journal_fd, LOCK_EX | LOCK_NB) == 0;
   /* This file system has no locks, so no directory is removed as dead. */
   if (!locked && errno != EWOULDBLOCK) return 0;
-  if (locked && fstat(t->lock_fd, &st) == 0 && st.st_nlink > 0) return 0;
+  if (locked && fstat(t->journal_fd, &st) == 0 && st.st_nlink > 0) return 0;
   return -EAGAIN;
 }
 
-fs_err fs_target_create(struct fs_target *t) {
+fs_err fs_target_create(struct fs_target *t, bool resume) {
+  remove_all_dead(t, resume);
+  return t->adopted ? 0 : fs_target_renew(t);
+}
+
+fs_err fs_target_renew(struct fs_target *t) {
   fs_err err = -EAGAIN;
-  remove_all_dead(t);
   for (int tries = 0; tries < 100 && err == -EAGAIN; tries++) {
     fs_target_discard(t);
     err = create_once(t);
@@ -267,14 +308,22 @@ fs_err fs_target_create(struct fs_target *t) {
   return err;
 }
 
+void fs_target_keep(struct fs_target *t) {
+  fs_say("what is packed is in %s%s%s: the same command goes on from there; with --restart it begins anew", t->parent,
+         t->parent[1] != '\0' ? "/" : "", t->temp);
+  t->temp[0] = '\0';
+  fs_target_discard(t);
+}
+
 void fs_target_discard(struct fs_target *t) {
   if (t->temp[0] != '\0') remove_flat(t->parent_fd, t->temp);
-  if (t->lock_fd >= 0) close(t->lock_fd);
+  if (t->journal_fd >= 0) close(t->journal_fd);
   if (t->temp_fd >= 0) close(t->temp_fd);
   /* Removed last: NFS keeps the directory while its files are open. */
   if (t->temp[0] != '\0') unlinkat(t->parent_fd, t->temp, AT_REMOVEDIR);
   t->temp[0] = '\0';
-  t->lock_fd = t->temp_fd = -1;
+  t->journal_fd = t->temp_fd = -1;
+  t->adopted = false;
 }
 
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n) {
@@ -308,16 +357,27 @@ static fs_err exchange(struct fs_target *t) {
   return errno == EINVAL || errno == ENOSYS ? step_aside(t) : -errno;
 }
 
-fs_err fs_target_commit(struct fs_target *t, bool force) {
+/* Checks that DATASET is still the directory that is being updated. */
+static fs_err still_old(const struct fs_target *t) {
+  struct stat st;
+  if (t->old_ino == 0 || (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == t->old_ino &&
+                          st.st_dev == t->old_dev))
+    return 0;
+  fs_say("%s: another fs-prepare has replaced it meanwhile; update again", t->path);
+  return -EEXIST;
+}
+
+fs_err fs_target_commit(struct fs_target *t) {
   mode_t mask = umask(0);
   umask(mask);
   bool replace = false;
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
-  if (err == 0 && may_make(t, force, &replace) < 0) return -EEXIST;
+  if (err == 0 && (may_make(t, t->replace, &replace) < 0 || still_old(t) < 0)) return -EEXIST;
   if (err == 0 && replace)
     err = exchange(t); /* the old one now has the temporary name and is removed below */
   else if (err == 0 && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
     err = -errno; /* an empty directory may be there; one with contents is not replaced */
+  if (err == 0) unlinkat(t->temp_fd, JOURNAL, 0); /* last: until now it kept others away */
   if (err == 0 && fsync(t->parent_fd) < 0) err = -errno;
   if (err < 0) {
     fs_target_say(t, err == -EBUSY ? "is a mount point; name a directory below it" : "cannot be put in place", err);

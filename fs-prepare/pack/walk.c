@@ -451,7 +451,7 @@ static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, cons
   err = sort_problems(ws, jobs, &problems);
   if (err == 0) err = join(tree, ws, jobs);
   if (err == 0) err = take_problems(sh, tree, &problems);
-  if (err == 0) warn_outside(ws, jobs);
+  if (err == 0 && !sh->o->quiet) warn_outside(ws, jobs);
   free(problems.all);
   return err;
 }

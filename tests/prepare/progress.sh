@@ -18,8 +18,9 @@ expect_status 0 "${pack[@]}" source ds1
 [ ! -s err ] || fail 'progress is told more than once a minute'
 ok 'lines of progress'
 
-expect_status 0 "${pack[@]}" --json-progress progress source ds2
-cmp ds/index ds2/index
+mkdir more
+for i in {1..20}; do { echo "$i"; cat text text text text; } >"more/$i"; done
+expect_status 0 "${pack[@]}" --json-progress progress more ds2
 "$python" - progress <<'PY'
 import json, sys
 seen = [json.loads(line) for line in open(sys.argv[1])]
@@ -35,6 +36,7 @@ for a, b in zip(seen, seen[1:]):
     assert a["seconds"] <= b["seconds"] and a["time"] <= b["time"]
 PY
 expect_status 0 "${pack[@]}" --json-progress - source ds3
+cmp ds/index ds3/index
 "$python" -c 'import json, sys; [json.loads(line) for line in open(sys.argv[1])]' err
 expect_status 1 "${pack[@]}" --json-progress nodir/file source ds4
 one_line err "json-progress 'nodir/file': cannot be opened"

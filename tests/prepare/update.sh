@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# fs-prepare pack --update: packs what is new or changed, drops what is gone, and keeps the rest and its partitions.
+. "$(dirname "$0")/../functions.sh"
+
+prepare=$bin/fs-prepare
+ok() { echo "ok - $*"; }
+cd "$work"
+"$python" - <<'PY'
+import os, random
+random.seed(7)
+os.makedirs("source/d/e")
+for i in range(200):
+    with open("source/d/%03d" % i, "wb") as f: f.write(random.randbytes(3000) + b"text " * i)
+for i in range(4):
+    with open("source/d/e/large%d" % i, "wb") as f: f.write(random.randbytes(2500000 + i))
+os.link("source/d/010", "source/d/linked")
+os.symlink("010", "source/d/symlink")
+open("source/empty", "w").close()
+PY
+cp -a source first
+"$prepare" pack --mount /data/set --codec lz4 source ds >/dev/null
+cp -al ds whole
+same() { # DATASET TREE: the dataset has the tree
+  expect_status 0 "$prepare" verify "$1"
+  rm -rf unpacked
+  expect_status 0 "$prepare" unpack "$1" unpacked
+  expect_status 0 rsync -aHni --delete "$2/" unpacked/
+  [ ! -s out ] || { cat out >&2; fail "$1 is not like $2"; }
+}
+need_command rsync
+inode() { stat -c %i "$1"; }
+field() { "$prepare" info --json "$1" | "$python" -c "import json, sys; d = json.load(sys.stdin); print($2)"; }
+
+before=$(inode ds)
+expect_status 0 "$prepare" pack --update source ds
+equal 'the directory after an update without changes' "$before" "$(inode ds)"
+ok 'an update without changes changes nothing'
+
+rm source/d/0[2-4]* source/d/e/large1
+mv source/d/005 source/d/renamed
+printf 'new content\n' >source/d/006
+cp source/d/e/large0 source/d/a-copy # equal to a kept file, and before it in the order
+head -c 700000 /dev/urandom >source/d/new
+chmod 600 source/d/007
+ln source/d/011 source/d/000-link # before its other name in the order
+expect_status 0 "$prepare" pack --update source ds
+grep -q 'kept 1.* files .*removed 32 files' out || fail "$(cat out)"
+same ds source
+equal 'mount and codec' '/data/set lz4' "$(field ds 'd["mount"], d["codec"]' | tr -d "(),'")"
+for f in whole/part-*; do equal "inode of $f" "$(inode "$f")" "$(inode "ds/${f##*/}")"; done
+[ "$(field ds 'd["partitions"][-1]["size"]')" -lt 800000 ] || fail 'the new partition has more than what is new'
+[ "$(field ds 'd["unused_bytes"]')" -gt 2500000 ] || fail 'the unused bytes are not counted'
+equal 'unused bytes of a fresh dataset' 0 "$(field whole 'd["unused_bytes"]')"
+same whole first
+ok 'what is new or changed is packed, the rest keeps its partitions'
+
+cp -a ds once
+printf 'NEW content\n' >other && touch -r source/d/006 other && cp -p other source/d/006
+expect_status 0 "$prepare" pack --update source ds
+expect_status 0 cmp -s <("$prepare" info ds) <("$prepare" info ds)
+cmp -s ds/index once/index || fail 'a file of the same size and time was packed'
+expect_status 0 "$prepare" pack --update --checksum source ds
+same ds source
+touch source/d/1*
+expect_status 0 "$prepare" pack --update -c source ds
+grep -q 'packed 0 B' out || fail "files of the same content are packed: $(cat out)"
+same ds source
+ok '--checksum compares contents'
+
+# What no file uses stays for one update, for jobs that are running; then its number is used again.
+mkdir small && cp source/d/100 small
+expect_status 0 "$prepare" pack --update --mount /data/small small ds
+[ "$(du -s ds | cut -f 1)" -gt 6000 ] || fail 'partitions of the dataset before are gone'
+cp source/d/10[1-3] small
+n=$(field ds 'len(d["partitions"])')
+expect_status 0 "$prepare" pack --update small ds
+[ "$(du -s --apparent-size ds | cut -f 1)" -lt 3000 ] || fail 'unused partitions stay'
+equal 'number of partitions' "$n" "$(field ds 'len(d["partitions"])')"
+same ds small
+expect_status 0 "$prepare" pack --update small new
+same new small
+ok 'partitions without use are dropped by the next update'
+
+cp -a source again
+tar -C source -czf first.tar.gz .
+rm again/d/12* && echo more >>again/d/130
+tar -C again -czf again.tar.gz . && tar -C again -cf again.tar .
+expect_status 0 "$prepare" pack first.tar.gz archive
+expect_status 0 "$prepare" pack --update again.tar.gz archive
+grep -q 'packed 3.* KiB, removed 10 files' out || fail "an archive: $(cat out)"
+expect_status 0 "$prepare" verify archive
+expect_status 0 "$prepare" diff --checksum archive again.tar
+expect_status 2 "$prepare" diff --checksum archive again.tar.gz
+grep -q 'unpack it first' err || fail "$(cat err)"
+expect_status 0 "$prepare" pack --update --checksum again.tar archive
+grep -q 'packed 0 B' out || fail "--checksum of an archive: $(cat out)"
+ok 'archives as SOURCE'
+
+expect_status 1 "$prepare" pack --update --block-size 64K small ds
+one_line err 'another --block-size'
+expect_status 2 "$prepare" pack --update --force small ds
+expect_status 2 "$prepare" pack --checksum small ds
+rm ds/part-00000
+expect_status 1 "$prepare" pack --update small ds
+grep -q 'ds/part-00000: .*verify' err || fail "$(cat err)"
+ok 'what cannot be updated is refused'
+
+# Where files cannot be linked they are copied.
+if [ "$(id -u)" = 0 ] && strace -o /dev/null true 2>/dev/null; then
+  cp -a once ds4
+  rm source/d/e/large2
+  expect_status 0 strace -f -o /dev/null -e inject=linkat:error=EPERM "$prepare" pack --update source ds4
+  same ds4 source
+  ok 'partitions that cannot be linked are copied'
+fi
