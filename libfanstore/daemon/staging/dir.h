@@ -46,6 +46,9 @@ fs_fd fs_stage_lock_staging(int dir, fs_stage_progress_fn *progress, void *ctx);
 /* Removes the temporary files of dead jobs. The caller holds .staging. */
 void fs_stage_sweep(int dir);
 
+/* Links the partitions that other datasets have on this node. The caller holds .staging. */
+void fs_stage_reuse(const struct fs_stage *s);
+
 /* Returns true if the item's stamp fits the copy that is there. */
 bool fs_stamp_fits(int dir, const struct fs_stage_item *item);
 /* Stamps the copy that is there. The caller has checked and synced it. */

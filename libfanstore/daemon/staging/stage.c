@@ -103,9 +103,12 @@ fs_err fs_stage_prepare(struct fs_stage *s, char *why, size_t why_size) {
     if (lock < 0) return fs_stage_why(lock, why, why_size, s->local, FS_STAGE_LOCK);
     FS_AUTO_CLOSE int staging = openat(dir, FS_STAGE_STAGING, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (staging < 0) return fs_stage_why(-errno, why, why_size, s->local, FS_STAGE_STAGING);
-    if (flock(staging, LOCK_EX | LOCK_NB) == 0) fs_stage_sweep(dir);
     s->dir_fd = FS_MOVE_FD(dir);
     s->lock_fd = FS_MOVE_FD(lock);
+    if (flock(staging, LOCK_EX | LOCK_NB) == 0) {
+      fs_stage_sweep(s->dir_fd);
+      fs_stage_reuse(s);
+    }
     return 0;
   }
   return fs_stage_why(-EBUSY, why, why_size, s->local, NULL);
