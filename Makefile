@@ -43,7 +43,8 @@ CLIENT_SRC := $(wildcard libfanstore/client/*/*.c)
 PRELOAD_SRC := $(wildcard libfanstore/preload/*.c) $(wildcard libfanstore/preload/*.S)
 MPI_SRC := $(wildcard libfanstore/daemon/mpi/*.c)
 DAEMON_SRC := $(filter-out $(MPI_SRC),$(wildcard libfanstore/daemon/*.c libfanstore/daemon/*/*.c))
-PREPARE_SRC := $(wildcard fs-prepare/*.c fs-prepare/*/*.c)
+NODES_SRC := $(wildcard fs-prepare/nodes/*.c)
+PREPARE_SRC := $(filter-out $(NODES_SRC),$(wildcard fs-prepare/*.c fs-prepare/*/*.c))
 FANSTORED_SRC := fs-launch/fanstored.c
 STATIC_SRC := $(wildcard fs-launch/static/*.c)
 LAUNCH_SRC := $(filter-out $(FANSTORED_SRC) $(STATIC_SRC),$(wildcard fs-launch/*.c fs-launch/*/*.c) fs-launch/pagetext.S)
@@ -55,6 +56,9 @@ PRELOAD_OBJ := $(call obj,$(PRELOAD_SRC))
 DAEMON_OBJ := $(call obj,$(DAEMON_SRC))
 MPI_OBJ := $(call obj,$(MPI_SRC))
 PREPARE_OBJ := $(call obj,$(PREPARE_SRC))
+# What makes and checks staged copies. Other parts of the daemon have names that fs-prepare has too.
+STAGED_OBJ := $(addprefix $(O)/libfanstore/daemon/staging/,adopt.o copy.o dir.o reuse.o stage.o stamp.o)
+NODES_OBJ := $(call obj,$(NODES_SRC)) $(filter-out $(O)/fs-prepare/main.o,$(PREPARE_OBJ))
 LAUNCH_OBJ := $(call obj,$(LAUNCH_SRC))
 FANSTORED_OBJ := $(call obj,$(FANSTORED_SRC))
 STATIC_OBJ := $(call obj,$(STATIC_SRC))
@@ -66,7 +70,7 @@ ARCHIVE := -Wl,--as-needed -larchive
 LIB := $(B)/lib/libfanstore.so
 # The supervisor of static programs knows the registers and numbers of these processors only.
 STATIC := $(if $(filter x86_64-% aarch64-%,$(shell $(CC) -dumpmachine)),fanstore-static)
-BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored $(STATIC))
+BINS := $(addprefix $(B)/bin/,fs-prepare fs-launch fanstored fanstore-pack $(STATIC))
 PYTHON := $(patsubst libfanstore/%,$(B)/share/fanstore/%,$(wildcard libfanstore/python/*.py))
 
 .DEFAULT_GOAL := all
@@ -94,9 +98,12 @@ $(B)/bin/fs-prepare $(B)/bin/fs-launch $(B)/bin/fanstore-static:
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) $(LDLIBS) -ldl -pthread
 
 $(B)/bin/fanstored: $(FANSTORED_OBJ) $(DAEMON_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
+$(B)/bin/fanstore-pack: $(NODES_OBJ) $(STAGED_OBJ) $(MPI_OBJ) $(COMMON_OBJ)
+$(B)/bin/fanstore-pack: LDLIBS += $(ARCHIVE)
+$(B)/bin/fanstored $(B)/bin/fanstore-pack:
 	$(say) LINK $@
 	@mkdir -p $(@D)
-	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) -ldl -pthread
+	$(Q)$(MPICC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) $(LDLIBS) -ldl -pthread
 
 $(O)/libfanstore/daemon/mpi/%.o: libfanstore/daemon/mpi/%.c
 	$(say) MPICC $<

@@ -37,11 +37,29 @@ static int check_index(struct fs_launch_dataset *d) {
   return FS_EXIT_FAILED;
 }
 
+static void part_path(const struct fs_launch_dataset *d, uint32_t p, char *path, size_t size) {
+  char name[FS_PART_NAME_SIZE];
+  snprintf(path, size, "%s/%s", d->path, fs_part_name(p, name));
+}
+
+/* Returns true if none of the partitions is there. fs-prepare pack --nodes-only may be killed before
+   it has removed an empty first one. */
+static bool only_nodes(const struct fs_launch_dataset *d) {
+  char path[PATH_MAX + 24];
+  for (uint32_t p = 0; p < d->index.nparts; p++) {
+    struct stat st = {0};
+    part_path(d, p, path, sizeof(path));
+    bool there = stat(path, &st) == 0 || errno != ENOENT;
+    if (there && (p > 0 || st.st_size > 0)) return false;
+  }
+  return d->index.nparts > 0;
+}
+
 static int check_partition(const struct fs_launch_dataset *d, uint32_t p) {
-  char path[PATH_MAX + 24], name[FS_PART_NAME_SIZE];
+  char path[PATH_MAX + 24];
   uint64_t want = d->index.parts[p].size;
   struct stat st;
-  snprintf(path, sizeof(path), "%s/%s", d->path, fs_part_name(p, name));
+  part_path(d, p, path, sizeof(path));
   if (stat(path, &st) < 0) {
     fs_say("%s: %s", path, strerror(errno));
     return FS_EXIT_FAILED;
@@ -68,6 +86,8 @@ static int check_dataset(struct fs_launch_dataset *d, const char *given_path, co
   }
   int status = check_mount(d, given_mount);
   if (status == 0) status = check_index(d);
+  d->only_nodes = status == 0 && only_nodes(d);
+  if (d->only_nodes) return 0;
   for (uint32_t p = 0; status == 0 && p < d->index.nparts; p++) status = check_partition(d, p);
   return status;
 }
@@ -98,8 +118,8 @@ static int list_parts(struct fs_launch *l) {
   for (unsigned i = 0; i < l->opt.datasets; i++) {
     const struct fs_launch_dataset *d = &l->dataset[i];
     for (uint32_t p = 0; p < d->index.nparts; p++)
-      l->part[d->first + p] =
-          (struct fs_place_part){d->index.parts[p].size, (d->index.parts[p].flags & FS_PART_REPLICATE) != 0};
+      l->part[d->first + p] = (struct fs_place_part){d->index.parts[p].size,
+                                                     (d->index.parts[p].flags & FS_PART_REPLICATE) != 0, d->only_nodes};
   }
   return 0;
 }
@@ -114,6 +134,12 @@ int fs_check_datasets(struct fs_launch *l) {
     int status = check_dataset(&l->dataset[i], l->opt.dataset[i].path, l->opt.dataset[i].mount);
     if (status != 0) return status;
   }
+  for (unsigned i = 0; l->opt.purge && i < l->opt.datasets; i++)
+    if (l->dataset[i].only_nodes) {
+      fs_say("--purge: %s was packed with --nodes-only, and the nodes have its only partitions: leave --purge out",
+             l->opt.dataset[i].path);
+      return FS_EXIT_FAILED;
+    }
   int status = check_distinct(l);
   return status != 0 ? status : list_parts(l);
 }

@@ -16,7 +16,7 @@ _fanstore() {
     esac
   done
   case ${program##*/}:$command in
-    fs-prepare:) words='pack verify info list diff unpack' ;;
+    fs-prepare:) words='pack place verify info list diff unpack' ;;
     fs-launch:) words='attach clean doctor env jobs replay stats stop top' ;;
     fs-launch:attach | fs-launch:env | fs-launch:stats | fs-launch:stop | fs-launch:top)
       words=$("$program" jobs 2>/dev/null | awk 'NR > 1 { print $1 }')
@@ -25,7 +25,7 @@ _fanstore() {
   case $word in
     -*)
       case $command in
-        pack | verify | info | list | unpack | attach | clean | env | jobs | replay | stats | stop | top) ;;
+        pack | place | verify | info | list | unpack | attach | clean | env | jobs | replay | stats | stop | top) ;;
         *) command='' ;;
       esac
       # shellcheck disable=SC2086 # no command is no word

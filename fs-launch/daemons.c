@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
   fs_signals_leave();
-  setsid(); /* the terminal's signals are for COMMAND */
+  if (l->guard == 0) prctl(PR_SET_PDEATHSIG, SIGTERM); /* else the guard ends it */
+  setsid();                                            /* the terminal's signals are for COMMAND */
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -37,19 +39,14 @@ static int start_failed(const char *what) {
   return FS_EXIT_FAILED;
 }
 
-int fs_daemons_start(struct fs_launch *l) {
+int fs_daemons_exec(struct fs_launch *l, const struct fs_words *w) {
   int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
-  struct fs_words w = {0};
   if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0) return start_failed("pipe");
-  fs_mpirun_daemons(l, &w);
   if (l->opt.verbose)
-    for (size_t i = 0; i < w.n; i++) fprintf(stderr, "%s%s", w.word[i], i + 1 < w.n ? " " : "\n");
-  l->staged = calloc(l->nodes * l->parts + 1, sizeof(*l->staged));
-  if (!l->staged) return start_failed("calloc");
+    for (size_t i = 0; i < w->n; i++) fprintf(stderr, "%s%s", w->word[i], i + 1 < w->n ? " " : "\n");
   l->started_ns = l->progress_ns = l->bar_ns = fs_now_ns();
   l->daemons = fork();
-  if (l->daemons == 0) exec_mpirun(l, &w, in[0], out[1], err[1]);
-  fs_words_free(&w);
+  if (l->daemons == 0) exec_mpirun(l, w, in[0], out[1], err[1]);
   close(in[0]);
   close(out[1]);
   close(err[1]);
@@ -60,8 +57,18 @@ int fs_daemons_start(struct fs_launch *l) {
   fcntl(l->to_daemons, F_SETFL, O_NONBLOCK);
   fcntl(l->out.fd, F_SETFL, O_NONBLOCK);
   fcntl(l->err.fd, F_SETFL, O_NONBLOCK);
-  fs_guard_watch(l, l->daemons);
   return 0;
+}
+
+int fs_daemons_start(struct fs_launch *l) {
+  struct fs_words w = {0};
+  l->staged = calloc(l->nodes * l->parts + 1, sizeof(*l->staged));
+  if (!l->staged) return start_failed("calloc");
+  fs_mpirun_daemons(l, &w);
+  int status = fs_daemons_exec(l, &w);
+  fs_words_free(&w);
+  if (status == 0) fs_guard_watch(l, l->daemons);
+  return status;
 }
 
 static bool all_are(const struct fs_launch *l, size_t offset) {
@@ -241,6 +248,27 @@ static void rooms(const struct fs_launch *l, uint32_t *group, uint64_t *room) {
   }
 }
 
+/* Refuses a job without the nodes that have the only copies of a dataset's partitions. */
+static int check_only_nodes(const struct fs_launch *l) {
+  char list[128];
+  for (unsigned d = 0; d < l->opt.datasets; d++) {
+    const struct fs_launch_dataset *ds = &l->dataset[d];
+    uint32_t missing = 0;
+    size_t n = 0;
+    for (uint32_t p = 0; ds->only_nodes && p < ds->index.nparts; p++) {
+      const struct fs_owners *o = &l->place[ds->first + p];
+      if (o->everywhere || o->owners > 0) continue;
+      if (++missing <= 8) n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", missing > 1 ? ", " : "", p);
+    }
+    if (missing == 0) continue;
+    fs_say("%s: %u of %zu partitions are on no node of this job (%s%s): it was packed with --nodes-only; start the job "
+           "on the nodes that have them, with their --local-dir",
+           ds->path, missing, (size_t)ds->index.nparts, list, missing > 8 ? ", ..." : "");
+    return FS_EXIT_FAILED;
+  }
+  return 0;
+}
+
 static int compute_placement(struct fs_launch *l) {
   FS_AUTO_FREE uint32_t *group = calloc(l->nodes, sizeof(*group));
   FS_AUTO_FREE uint64_t *room = calloc(l->nodes, sizeof(*room));
@@ -254,6 +282,8 @@ static int compute_placement(struct fs_launch *l) {
                               .group = group,
                               .room = room};
   if (fs_place_compute(&in, l->place) < 0) return start_failed("placement");
+  int status = check_only_nodes(l);
+  if (status != 0) return status;
   uint64_t left = 0, bytes = 0;
   char size[32];
   for (uint64_t p = 0; p < l->parts; p++)

@@ -65,6 +65,7 @@ static void reap(struct fs_launch *l) {
     if (pid == l->daemons) {
       l->daemons_ended = true;
       l->daemons_killed = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      l->daemons_status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     }
     if (pid == l->guard) l->guard = 0;
     if (pid == l->command) {
@@ -119,9 +120,7 @@ static void read_signals(struct fs_launch *l) {
   while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info)) on_signal(l, &info);
 }
 
-typedef void line_fn(struct fs_launch *l, const char *line, size_t n);
-
-static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *fn) {
+static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *fn) {
   size_t start = 0;
   for (const char *end; (end = memchr(in->text + start, '\n', in->len - start)) != NULL;) {
     size_t n = (size_t)(end - in->text) - start;
@@ -137,7 +136,7 @@ static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *
   }
 }
 
-static void read_lines(struct fs_launch *l, struct fs_launch_lines *in, line_fn *fn) {
+static void read_lines(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *fn) {
   ssize_t n = read(in->fd, in->text + in->len, sizeof(in->text) - in->len);
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (n > 0) {
@@ -168,6 +167,6 @@ void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
   uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
   if (poll(p, 3, (int)FS_MIN(ms, 1000u)) <= 0) return;
   if (p[0].revents) read_signals(l);
-  if (p[2].revents && l->err.fd >= 0) read_lines(l, &l->err, fs_noise_line);
-  if (p[1].revents && l->out.fd >= 0) read_lines(l, &l->out, fs_control_line_in);
+  if (p[2].revents && l->err.fd >= 0) read_lines(l, &l->err, l->on_err ? l->on_err : fs_noise_line);
+  if (p[1].revents && l->out.fd >= 0) read_lines(l, &l->out, l->on_out ? l->on_out : fs_control_line_in);
 }

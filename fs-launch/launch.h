@@ -63,8 +63,9 @@ struct fs_launch_dataset {
   char mount[PATH_MAX]; /* absolute, normalised */
   struct fs_manifest manifest;
   struct fs_index index;
-  uint64_t first; /* number of its first partition among all of the job */
-  unsigned lost;  /* partitions that could not be staged as placed */
+  uint64_t first;  /* number of its first partition among all of the job */
+  unsigned lost;   /* partitions that could not be staged as placed */
+  bool only_nodes; /* packed with --nodes-only: its directory has no partitions */
 };
 
 struct fs_launch_node {
@@ -102,6 +103,9 @@ struct fs_launch_lines {
   char text[2 * FS_CONTROL_LINE];
   bool skip; /* skipping a line that is too long */
 };
+
+struct fs_launch;
+typedef void fs_line_fn(struct fs_launch *l, const char *line, size_t n);
 
 struct fs_launch_noise {
   char text[256];
@@ -190,15 +194,17 @@ struct fs_launch {
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
-  bool begun;            /* COMMAND has begun, or the job of --daemon is ready */
-  bool stop_asked;       /* fs-launch stop has asked the job of --daemon to end */
-  bool starting;         /* the daemons start; COMMAND has not begun */
-  int daemons_killed;    /* the signal that ended the daemons' mpirun */
-  uint64_t alone_ns;     /* when the daemons' mpirun was found dead before the daemons */
-  int command_status;    /* from waitpid */
-  int signal;            /* first signal that asks us to stop (SIGINT, SIGTERM ...); 0: none */
-  int interrupt;         /* SIGINT or SIGQUIT that COMMAND got; COMMAND decides what it means */
-  uint64_t passed_on_ns; /* with --np: when the first signal was passed on */
+  bool begun;                  /* COMMAND has begun, or the job of --daemon is ready */
+  bool stop_asked;             /* fs-launch stop has asked the job of --daemon to end */
+  bool starting;               /* the daemons start; COMMAND has not begun */
+  int daemons_killed;          /* the signal that ended the daemons' mpirun */
+  int daemons_status;          /* its exit status */
+  fs_line_fn *on_out, *on_err; /* take a line of the daemons' or of mpirun's; NULL: control.c, noise.c */
+  uint64_t alone_ns;           /* when the daemons' mpirun was found dead before the daemons */
+  int command_status;          /* from waitpid */
+  int signal;                  /* first signal that asks us to stop (SIGINT, SIGTERM ...); 0: none */
+  int interrupt;               /* SIGINT or SIGQUIT that COMMAND got; COMMAND decides what it means */
+  uint64_t passed_on_ns;       /* with --np: when the first signal was passed on */
   unsigned passed_on;
   unsigned signals_late; /* signals that came after COMMAND's end */
   struct fs_launch_outputs outputs;
@@ -301,6 +307,8 @@ int fs_daemons_place(struct fs_launch *l);
 /* Waits until this flag of struct fs_launch_node is set for all nodes. Returns 0, or the exit
    status after it told the reason. */
 int fs_daemons_wait(struct fs_launch *l, size_t flag, void (*show)(struct fs_launch *l));
+/* Starts these words, mpirun's, with pipes. Returns 0 or the exit status. */
+int fs_daemons_exec(struct fs_launch *l, const struct fs_words *w);
 void fs_daemons_look(struct fs_launch *l); /* records which daemons of this host died */
 /* Sends a command to all ranks as a signal, once, if rank 0 is gone or silent and cannot pass it
    on. */
@@ -449,7 +457,8 @@ void fs_rsh_ready(const struct fs_launch *l); /* the daemons serve from now on *
    parameter can express this. */
 bool fs_rsh_agent(const struct fs_launch *l, const char *agent, struct fs_words *w);
 int fs_rsh(int argc, char **argv);
-int fs_end_job(int argc, char **argv); /* hidden command: cleans up on the other host */
+int fs_pack(struct fs_launch *l, int argc, char **argv); /* hidden command: pack.c */
+int fs_end_job(int argc, char **argv);                   /* hidden command: cleans up on the other host */
 
 /* summary.c, report.c */
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);

@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--rsh") == 0) return fs_rsh(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--on-host") == 0) return fs_network_run(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--by-srun") == 0) return fs_by_srun(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "--pack") == 0) return fs_pack(&l, argc, argv);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   if (l.opt.doctor) return fs_doctor_run(l.opt.command, l.opt.env_as_is);

@@ -47,6 +47,8 @@ void fs_words_add(struct fs_words *w, const char *format, ...) FS_PRINTF(2, 3);
 void fs_words_all(struct fs_words *w, const char *text); /* adds each word of the text */
 void fs_words_free(struct fs_words *w);
 void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w);
+/* One rank of a program on each node: the words up to the program. One rank's death ends all. */
+void fs_mpirun_ranks(const struct fs_launch *l, struct fs_words *w);
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w);
 void fs_mpirun_plain(const struct fs_launch *l, struct fs_words *w); /* one process on each host;
                                                                         the caller adds words */

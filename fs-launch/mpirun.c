@@ -237,6 +237,17 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   if (l->opt.verbose) fs_words_add(w, "--verbose");
 }
 
+void fs_mpirun_ranks(const struct fs_launch *l, struct fs_words *w) {
+  char signals[16];
+  snprintf(signals, sizeof(signals), "%d", FS_SIGNAL_STOP);
+  add_count(l, l->nodes, w);
+  add_signals(l, signals, w);
+  add_where(l, w, false);
+  if (l->where == FS_WHERE_SLURM) fs_words_all(w, l->mpi->attached); /* else srun has no stderr */
+  add_transport(l, w);
+  add_user(w);
+}
+
 void fs_mpirun_command(const struct fs_launch *l, struct fs_words *w) {
   char carriers[64];
   fs_carriers_text(carriers, sizeof(carriers));

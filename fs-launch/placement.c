@@ -30,6 +30,7 @@ static bool owns(const struct fs_owners *out, uint32_t node) {
 }
 
 static bool fits(const struct fs_place_input *in, uint32_t node, uint64_t p) {
+  if (in->part[p].only_staged) return has_copy(in, node, p);
   return has_copy(in, node, p) || in->room[in->group[node]] >= in->part[p].size;
 }
 
@@ -67,7 +68,7 @@ static uint32_t best_node(const struct place_state *s, uint64_t p, bool only_sta
   uint32_t best = in->nodes;
   for (uint32_t n = 0; n < in->nodes; n++) {
     if (owns(&s->out[p], n) || !fits(in, n, p)) continue;
-    if (only_staged && (!has_copy(in, n, p) || s->load[n] >= s->fair)) continue;
+    if (only_staged && (!has_copy(in, n, p) || (s->load[n] >= s->fair && !in->part[p].only_staged))) continue;
     if (best == in->nodes || s->load[n] < s->load[best] ||
         (s->load[n] == s->load[best] && has_copy(in, n, p) && !has_copy(in, best, p)))
       best = n;

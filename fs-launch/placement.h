@@ -11,7 +11,8 @@
 
 struct fs_place_part {
   uint64_t size;
-  bool everywhere; /* FS_PART_REPLICATE */
+  bool everywhere;  /* FS_PART_REPLICATE */
+  bool only_staged; /* there is no shared copy: only nodes that have a copy can own it */
 };
 
 struct fs_place_input {

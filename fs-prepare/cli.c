@@ -70,6 +70,19 @@ fs_err fs_prep_parse(struct fs_prep_cli *cli, int argc, char **argv) {
   return -EINVAL;
 }
 
+fs_err fs_prep_beside(const char *program, char out[PATH_MAX]) {
+  char self[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n > 0) {
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    n = snprintf(out, PATH_MAX, "%s/%s", self, program);
+    if (n < PATH_MAX && access(out, X_OK) == 0) return 0;
+  }
+  fs_say("%s: not found beside fs-prepare: build or install FanStore whole", program);
+  return -ENOENT;
+}
+
 fs_err fs_prep_jobs(const char *value, unsigned *jobs) {
   uint64_t n;
   if (fs_parse_u64(value, 1, 4096, &n) < 0) {

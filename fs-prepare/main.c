@@ -12,6 +12,7 @@ static const struct {
   const char *what;
 } commands[] = {
     {"pack", fs_prep_pack, "[options] SOURCE... DATASET", "pack directories or archives into a new dataset"},
+    {"place", fs_prep_place, "--local-dir DIR DATASET", "copy a dataset's partitions to the nodes of later jobs"},
     {"verify", fs_prep_verify, "DATASET", "check every checksum and every block"},
     {"info", fs_prep_info, "DATASET [--json]", "show sizes, counts and partitions"},
     {"list", fs_prep_list, "DATASET [-l] [-0]", "list the files"},
@@ -30,7 +31,7 @@ static void help(void) {
 int main(int argc, char **argv) {
   fs_say_as("fs-prepare");
   if (argc < 2) {
-    fs_say("a command is missing: pack, verify, info, list, diff or unpack (see fs-prepare --help)");
+    fs_say("a command is missing: pack, place, verify, info, list, diff or unpack (see fs-prepare --help)");
     return FS_EXIT_USAGE;
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

@@ -19,6 +19,7 @@ enum { FS_EXIT_OK = 0, FS_EXIT_FAILED = 1, FS_EXIT_USAGE = 2, FS_EXIT_LEFT_OUT =
 
 /* The commands. argv[0] is the command's name. They return the exit status. */
 int fs_prep_pack(int argc, char **argv);
+int fs_prep_place(int argc, char **argv);
 int fs_prep_verify(int argc, char **argv);
 int fs_prep_info(int argc, char **argv);
 int fs_prep_list(int argc, char **argv);
@@ -66,6 +67,10 @@ fs_err fs_globs_add(struct fs_globs *g, const char *command, const char *option,
 /* Returns true if one of the patterns matches. */
 bool fs_globs_match(const struct fs_globs *g, const char *path);
 void fs_globs_free(struct fs_globs *g);
+
+/* Writes the path of a program beside this one to `out`. Returns 0, or a negative errno after one line
+   on stderr. */
+fs_err fs_prep_beside(const char *program, char out[PATH_MAX]);
 
 /* Returns the number of CPUs that this process may use. */
 unsigned fs_prep_cpus(void);

@@ -218,7 +218,7 @@ model: ## model checking of the protocols in shared memory, and of the same with
 	@tests/setup/packages.sh ci
 	@$(RUN) -j $(AT_ONCE) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
 
-ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) \
+ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) $(NODES_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) tests/unit/channel_client.c $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
 ALL_H = $(wildcard include/fanstore/*.h libfanstore/*/*.h libfanstore/*/*/*.h fs-prepare/*.h fs-prepare/*/*.h fs-launch/*.h fs-launch/*/*.h tests/unit/*.h)
 compdb: ## compile_commands.json for editors and clang-tidy

@@ -7,6 +7,7 @@
  *   Backing directories (docs/internals/end-of-job.md): outputs-JOB-RANK. A daemon locks its own
  *   while it lives. They are removed when the job is over, unless outputs are in them.
  *   Incomplete copies (docs/internals/staging.md): ID/.new-... The writer holds the lock ID/.staging.
+ *   Incomplete packs (docs/internals/pack-nodes.md): .pack-... The writer holds a lock on it.
  *   Copies of files in memory (docs/internals/read-path.md): below /dev/shm, in directories named like
  *   backing directories.
  */
@@ -134,10 +135,20 @@ static bool has_fragments(int dir) {
   return found;
 }
 
+/* Removes the files of a pack, unless a node packs into them now. */
+static void remove_pack(int top, const char *top_path, const char *name, const struct left *w) {
+  char path[2 * PATH_MAX];
+  FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, name);
+  if (dir < 0 || !fs_lock_alone(top, name, dir)) return;
+  snprintf(path, sizeof(path), "%s/%s", top_path, name);
+  if (fs_remove_tree(path) == 0) tell_removed(w, path);
+}
+
 /* Removes the incomplete copies of one dataset, unless another job is copying it now. */
 static void remove_fragments(int top, const char *top_path, const char *id, const struct left *w) {
   char path[2 * PATH_MAX];
   uint8_t bytes[16];
+  if (strncmp(id, FS_LOCAL_PACK, strlen(FS_LOCAL_PACK)) == 0) remove_pack(top, top_path, id, w);
   if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0) return;
   FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, id);
   if (dir < 0 || !has_fragments(dir)) return;

@@ -135,6 +135,14 @@ static fs_err encode(const struct encoding *e, struct fs_chunk *c, const uint8_t
   return 0;
 }
 
+uint64_t fs_second_hash(const void *data, uint64_t n) {
+  uint8_t hash[16];
+  uint64_t key;
+  fs_xxh3_128(data, n, hash);
+  memcpy(&key, hash, sizeof key);
+  return key;
+}
+
 static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
   const uint8_t *p = c->stored;
   for (uint32_t i = 0; i < c->nblocks; i++) {
@@ -169,6 +177,8 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   if (err < 0) return err;
   if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO)
     c->plain_xxh3 = fs_xxh3(raw && !here ? out : plain, c->plain_len);
+  if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO && plan->opts->local_dir != NULL)
+    c->plain_key = fs_second_hash(raw && !here ? out : plain, c->plain_len);
   int choice = raw ? CHOICE_RAW : c->whole ? CHOICE_OPEN : choice_of(e, item, fd);
   if (choice < 0) return choice;
   if (choice == CHOICE_RAW) {

@@ -47,7 +47,8 @@ fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *i
   const struct fs_source *src = &tree->sources[item->source];
   if (src->kind != FS_SOURCE_DIR) return check_archive(src, &st);
   bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == item->size && st.st_mtim.tv_sec == item->mtime_sec &&
-              st.st_mtim.tv_nsec == item->mtime_nsec && st.st_ino == item->ino && st.st_dev == item->dev;
+              st.st_mtim.tv_nsec == item->mtime_nsec && st.st_ino == item->ino &&
+              (item->dev == 0 || st.st_dev == item->dev);
   return same ? 0 : -ESTALE;
 }
 

@@ -29,7 +29,16 @@ enum {
   OPT_JSON_PROGRESS,
   OPT_UPDATE,
   OPT_CHECKSUM,
-  OPT_RESTART
+  OPT_RESTART,
+  OPT_LOCAL_DIR,
+  OPT_HOSTS,
+  OPT_HOSTFILE,
+  OPT_EMULATE,
+  OPT_NETWORK,
+  OPT_NODES_ONLY,
+  OPT_START_TIMEOUT,
+  OPT_NODE_TIMEOUT,
+  OPT_VERBOSE
 };
 
 static const struct fs_opt options[] = {
@@ -68,6 +77,21 @@ static const struct fs_opt options[] = {
     {"update", 'u', NULL, "keep what DATASET has of SOURCE already; pack what is new or changed", OPT_UPDATE},
     {"checksum", 'c', NULL, "with --update: compare contents, not sizes and times", OPT_CHECKSUM},
     {"restart", 0, NULL, "begin anew what was interrupted", OPT_RESTART},
+    {"local-dir", 'l', "DIR",
+     "pack on several nodes, straight into this directory on each, where\nfs-launch --local-dir finds the partitions",
+     OPT_LOCAL_DIR},
+    {"hosts", 0, "A,B,...",
+     "with --local-dir: one node on each of these hosts (default: the nodes\nof the Slurm job, "
+     "else this host)",
+     OPT_HOSTS},
+    {"hostfile", 0, "FILE", "with --local-dir: one node on each host named there, one a line", OPT_HOSTFILE},
+    {"emulate", 0, "N", "with --local-dir: N nodes (1 to 64) on this host", OPT_EMULATE},
+    {"network", 0, "IFACE|CIDR", "between hosts: use this network interface, or the one in this network", OPT_NETWORK},
+    {"nodes-only", 0, NULL, "with --local-dir: no partitions in DATASET, only on the nodes", OPT_NODES_ONLY},
+    {"start-timeout", 0, "SECONDS", "give up if the nodes have not started after so long (default 60)",
+     OPT_START_TIMEOUT},
+    {"node-timeout", 0, "SECONDS", "give up if a node has not answered for so long (default 60)", OPT_NODE_TIMEOUT},
+    {"verbose", 'v', NULL, "with --local-dir: show what mpirun prints", OPT_VERBOSE},
     FS_OPT_COMMON,
 };
 
@@ -177,6 +201,63 @@ static fs_err set_shards(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
+static fs_err set_nodes(struct fs_pack_options *o, int id, const char *value) {
+  switch (id) {
+  case OPT_LOCAL_DIR:
+    o->local_dir = value;
+    return value[0] != '\0' ? 0 : bad("local-dir", value, "the path is empty");
+  case OPT_HOSTS:
+    o->hosts = value;
+    return 0;
+  case OPT_HOSTFILE:
+    o->hostfile = value;
+    return 0;
+  case OPT_EMULATE:
+    return fs_parse_u64(value, 1, 64, &o->emulate) < 0 ? bad("emulate", value, "give a number from 1 to 64") : 0;
+  case OPT_NETWORK:
+    o->network = value;
+    return 0;
+  case OPT_NODES_ONLY:
+    o->nodes_only = true;
+    return 0;
+  case OPT_START_TIMEOUT:
+    if (fs_parse_u64(value, 1, 86400, &o->start_timeout) == 0) return 0;
+    return bad("start-timeout", value, "give a number from 1 to 86400");
+  case OPT_NODE_TIMEOUT:
+    if (fs_parse_u64(value, 5, 86400, &o->node_timeout) == 0) return 0;
+    return bad("node-timeout", value, "give a number from 5 to 86400");
+  case OPT_VERBOSE:
+    o->verbose = true;
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+/* Checks the options of a pack over nodes. */
+static fs_err check_nodes(const struct fs_pack_options *o) {
+  const char *given = o->hosts != NULL      ? "hosts"
+                      : o->hostfile != NULL ? "hostfile"
+                      : o->emulate != 0     ? "emulate"
+                      : o->nodes_only       ? "nodes-only"
+                                            : NULL;
+  if (o->local_dir == NULL && given != NULL) {
+    fs_say("pack: --%s: give the nodes' directory with --local-dir", given);
+    return -EINVAL;
+  }
+  if (o->local_dir != NULL && (o->keep_going || o->json_progress != NULL || o->update || o->restart)) {
+    fs_say("pack: --local-dir: leave out --update, --restart, --keep-going, --left-out and --json-progress");
+    return -EINVAL;
+  }
+  if (o->local_dir != NULL && o->files_from != NULL && strcmp(o->files_from, "-") == 0) {
+    fs_say("pack: --files-from -: with --local-dir, name a file");
+    return -EINVAL;
+  }
+  if ((o->hosts != NULL) + (o->hostfile != NULL) + (o->emulate != 0) < 2) return 0;
+  fs_say("pack: give only one of --hosts, --hostfile and --emulate");
+  return -EINVAL;
+}
+
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_pack_options *o = ctx;
   switch (id) {
@@ -244,7 +325,7 @@ static fs_err set(void *ctx, int id, const char *value) {
     o->restart = true;
     return 0;
   default:
-    return -EINVAL;
+    return set_nodes(o, id, value);
   }
 }
 
@@ -254,6 +335,8 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                                 .level = 9,
                                 .block_size = FS_BLOCK_SIZE_DEFAULT,
                                 .align = FS_ALIGN,
+                                .start_timeout = 60,
+                                .node_timeout = 60,
                                 .jobs = fs_prep_cpus()};
   struct fs_prep_cli cli = {.command = "pack",
                             .synopsis = FS_PACK_SYNOPSIS,
@@ -263,6 +346,7 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                             .set = set,
                             .ctx = o};
   fs_err err = fs_prep_parse(&cli, argc, argv);
+  if (err == 0) err = check_nodes(o);
   if (err < 0) return err;
   if (o->decode_rate != 0 && o->codec != FS_CHOOSE_AUTO)
     return bad("codec", o->codec_text, "--decode-budget is for --codec auto only; leave one of them out");

@@ -85,8 +85,10 @@ static fs_err pack_order(struct pack *p, uint64_t next, uint64_t offset) {
   while (err == 0) {
     int got = fs_pipeline_next(pipeline, &batch);
     if (got == -ENODATA) break;
+    if (got < 0) err = got;
     if (got > 0) {
       err = take_batch(p, batch);
+      if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->stored(batch);
       fs_pipeline_done(pipeline);
     }
     if (err == 0) err = checkpoint(p, false);
@@ -169,9 +171,10 @@ static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
   fs_progress_stage(&p->progress, FS_STAGE_SYNC, 0, 0);
   fs_ssize n = fs_manifest_format(&p->manifest, text, room);
   fs_err err = n < 0 ? (fs_err)n : fs_parts_seal(&p->store.parts, p->manifest.dataset_id);
+  if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->seal(&p->store.parts, p->manifest.dataset_id);
   if (err == 0) err = fs_target_write(&p->target, "index", index, size);
   if (err == 0) err = fs_target_write(&p->target, "manifest", text, (uint64_t)n);
-  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot be written", err);
+  if (err < 0 && err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot be written", err);
   return err;
 }
 
@@ -187,8 +190,9 @@ static fs_err write_dataset(struct pack *p) {
   void *index = NULL;
   uint64_t size = 0;
   fs_err err = fs_parts_finish(&p->store.parts);
+  if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->finish(&p->store.parts);
   if (err < 0) {
-    if (err != -EINTR) fs_target_say(&p->target, "cannot write a partition", err);
+    if (err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot write a partition", err);
     return err;
   }
   fs_progress_stage(&p->progress, FS_STAGE_INDEX, 0, 0);
@@ -337,7 +341,7 @@ static fs_err run(struct pack *p) {
   fs_err err = fs_sources_open(&p->o, &p->tree);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
   if (err == 0) err = open_update(p);
-  if (err == 0) err = fs_target_create(&p->target, !p->o.restart);
+  if (err == 0) err = fs_target_create(&p->target, fs_pack_nodes == NULL && !p->o.restart);
   if (err == 0) err = note_target(p);
   if (err == 0) err = fs_sources_collect(&p->o, &p->tree);
   if (err < 0) return err;
@@ -347,7 +351,9 @@ static fs_err run(struct pack *p) {
   if (err == 0) err = fs_kinds_group(&p->kinds, &p->tree);
   if (err == 0 && p->o.codec == FS_CHOOSE_AUTO) err = fs_kinds_choose(&p->kinds, &p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
+  if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->begin(&p->plan, &p->target);
   if (err == 0) err = open_store(p);
+  if (fs_pack_nodes != NULL) p->journal.ended = true; /* no rank resumes what it had */
   if (err == 0) err = pack_contents(p);
   return err < 0 ? err : write_dataset(p);
 }
@@ -369,6 +375,7 @@ int fs_prep_pack(int argc, char **argv) {
     free(p);
     return FS_EXIT_USAGE;
   }
+  if (p->o.local_dir != NULL && fs_pack_nodes == NULL) return fs_pack_by_launch(&p->o, argc, argv);
   p->target = (struct fs_target){.parent_fd = -1, .temp_fd = -1, .journal_fd = -1};
   p->tree.progress = &p->progress;
   p->progress.hangs = end_at_once;
@@ -378,6 +385,7 @@ int fs_prep_pack(int argc, char **argv) {
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_progress_stop(&p->progress, err == 0);
+  if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave();
   give_up(p, err);
   if (err == 0) summary(p);
   bool all = p->tree.left_out.n == 0;

@@ -57,6 +57,11 @@ struct fs_pack_options {
   } given;
   enum fs_dereference dereference; /* which symlinks are followed */
   struct fs_globs replicate, exclude;
+  /* Of a pack over nodes: */
+  const char *local_dir; /* NULL: this process packs alone */
+  const char *hosts, *hostfile, *network;
+  uint64_t emulate, start_timeout, node_timeout;
+  bool nodes_only, verbose;
 };
 /* Reads the command line. Returns 0, or -EINVAL after one line on stderr. Release with
    fs_pack_options_free. */
@@ -72,13 +77,17 @@ void fs_pack_free_sources(struct fs_pack_options *o);
 fs_err fs_pack_dereference(struct fs_pack_options *o, const char *value);
 /* Sets the codec. Returns 0 or -EINVAL. */
 fs_err fs_pack_codec(struct fs_pack_options *o, const char *text);
+/* Becomes fs-launch, which starts fanstore-pack with these words on the nodes. Returns the exit
+   status if that fails. */
+int fs_pack_by_launch(const struct fs_pack_options *o, int argc, char **argv);
 
 /* One file, directory or symlink of SOURCE. */
 struct fs_item {
   char *path; /* relative; "" for the root */
   char *target;
   uint64_t size;
-  uint64_t dev, ino; /* archives: a number above all devices, and the member (archive.c) */
+  uint64_t dev, ino; /* archives: a number above all devices, and the member (archive.c). dev 0: not compared
+                        (fs-prepare/nodes) */
   int64_t mtime_sec;
   uint32_t mtime_nsec;
   uint32_t mode;
@@ -92,6 +101,7 @@ struct fs_item {
   uint8_t codec;
   uint8_t flags;
   uint8_t kind;       /* number of its kind (kinds.h) */
+  uint64_t plain_key; /* of nodes: that of its chunk */
   _Atomic int choice; /* large files: CHOICE_* in encode.c */
   uint32_t source;    /* number in tree->sources */
   uint64_t same;      /* alias: the item; else XXH3 of the plain bytes if equal files are found by it, or 0 */
@@ -213,8 +223,10 @@ struct fs_chunk {
   bool whole;          /* the whole file */
   uint64_t plain_xxh3; /* with `whole` and --codec auto: of the plain bytes */
   uint8_t codec;
-  fs_err err; /* its bytes could not be read: all below is invalid */
-  const uint8_t *stored;
+  fs_err err;            /* its bytes could not be read: all below is invalid */
+  const uint8_t *stored; /* NULL: another node has them */
+  uint64_t key;          /* without `stored`: a hash of the stored bytes beside those of the blocks */
+  uint64_t plain_key;    /* of nodes, with plain_xxh3: another hash of the plain bytes */
   uint64_t stored_len;
   const struct fs_chunk_block *blocks;
   uint32_t nblocks;
@@ -240,6 +252,8 @@ void fs_batch_free(struct fs_batch *batch);
 /* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for
    fs_batch_plain bytes. Any thread, with an encoder of its own. */
 void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain, struct fs_encoder *encoder);
+/* Returns a hash that is not fs_xxh3: with it, 128 bits tell content that another node has. */
+uint64_t fs_second_hash(const void *data, uint64_t n);
 /* Chooses the codec of a large file of a stream by its first chunk. */
 void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n);
 
@@ -252,6 +266,14 @@ int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch);
 /* Gives back the batch that fs_pipeline_next returned last. */
 void fs_pipeline_done(struct fs_pipeline *p);
 void fs_pipeline_stop(struct fs_pipeline *p);
+/* For fs_pack_nodes, in the thread that calls fs_pipeline_next. Claims the next batch and stores its
+   number, if one is left and the ring has room; else returns NULL. */
+struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number);
+/* Returns a batch that is claimed and not done, or NULL. */
+struct fs_batch *fs_pipeline_claimed(struct fs_pipeline *p, uint64_t number);
+void fs_pipeline_encoded(struct fs_pipeline *p, uint64_t number);
+/* Returns the number of the batch that fs_pipeline_next returns next. */
+uint64_t fs_pipeline_taken(const struct fs_pipeline *p);
 
 /* Threads that write buffers to files. Only one thread of fs-prepare calls these functions. */
 struct fs_writer;
@@ -310,8 +332,9 @@ struct fs_parts {
   uint32_t nnew, nordinary; /* to be written; the ordinary ones of them */
   uint32_t *heap;           /* two heaps of partition numbers, by size: [0, nordinary), [nordinary, nnew) */
 };
-/* Makes the files in `dir`, or opens those of an interrupted run. */
-fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume);
+/* Makes the files in `dir`, or opens those of an interrupted run. here: which partitions this process
+   writes; NULL: all. Of the others only the size is counted. */
+fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume, const bool *here);
 /* Returns the number of new partition k, 0 to nnew - 1. */
 uint32_t fs_parts_new(const struct fs_plan *plan, uint32_t k);
 /* Writes everything to disk, and stores each new partition's state. */
@@ -326,6 +349,8 @@ uint32_t fs_parts_least(const struct fs_parts *p, bool replicate);
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
                        uint64_t *offset);
 fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align);
+/* Appends data at an offset that is not before the partition's end, with zeros between. */
+fs_err fs_parts_put(struct fs_parts *p, uint32_t part, uint64_t offset, const void *data, uint64_t n);
 /* Compares data with the bytes at `offset`. Returns 1 if equal, 0, or a negative errno. */
 int fs_parts_equal(struct fs_parts *p, uint32_t part, uint64_t offset, const uint8_t *data, uint64_t n);
 /* Reads the bytes at `offset` back. */
@@ -433,5 +458,18 @@ fs_err fs_update_codecs(const struct fs_update *u, struct fs_plan *plan);
 fs_err fs_update_number(struct fs_update *u, const struct fs_plan *plan);
 /* Makes a kept partition in `dir`: a link, else a copy. */
 fs_err fs_update_take(struct fs_update *u, int dir, uint32_t part);
+
+/* If several nodes pack, fs_pack_nodes has the functions of rank 0, which plans and places for all
+   of them (fs-prepare/nodes). Else it is NULL. Pack's main thread calls them. */
+struct fs_pack_nodes {
+  fs_err (*begin)(const struct fs_plan *plan, const struct fs_target *t); /* before the pipeline starts */
+  uint64_t (*window)(void);                                               /* slots of the pipeline's ring */
+  fs_err (*step)(struct fs_pipeline *p);      /* for a short while, or until the next batch is done */
+  fs_err (*stored)(const struct fs_batch *b); /* tells the nodes where this batch's chunks are placed */
+  fs_err (*finish)(struct fs_parts *p);       /* fills in the records' checksums */
+  fs_err (*seal)(struct fs_parts *p, const uint8_t dataset_id[16]);
+  void (*leave)(void); /* before the process ends after a failure: removes what the nodes have */
+};
+extern const struct fs_pack_nodes *fs_pack_nodes;
 
 #endif

@@ -54,8 +54,8 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
   char name[FS_PART_NAME_SIZE];
   o->fd = fs_sys_openat(p->dir, fs_part_name(i, name),
                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL), 0666);
-  if (o->fd < 0) return o->fd;
   o->size = FS_PART_HEADER_SIZE;
+  if (o->fd < 0) return o->fd;
   o->hash = fs_xxh3_new();
   return o->hash != NULL ? 0 : -ENOMEM;
 }
@@ -70,19 +70,25 @@ static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *p
   return fs_update_take(plan->update, p->dir, i);
 }
 
-static fs_err create_files(struct fs_parts *p, const struct fs_plan *plan, bool resume) {
+/* Adds the number of files that are being written to *files. */
+static fs_err create_files(struct fs_parts *p, const struct fs_plan *plan, bool resume, const bool *here,
+                           uint32_t *files) {
   fs_err err = 0;
   for (uint32_t k = 0; k < p->nnew && err == 0; k++) {
     uint32_t i = fs_parts_new(plan, k);
     heap_put(p, k, i); /* all are equal, so the order of the numbers is a heap */
+    p->out[i].size = FS_PART_HEADER_SIZE;
+    if (here != NULL && !here[i]) continue;
     err = create_one(p, i, resume);
+    ++*files;
   }
+  if (plan->update == NULL) return err;
   for (uint32_t i = 0; i < p->n && err == 0; i++)
     if (p->out[i].fd < 0) err = create_old(p, i, plan, resume);
   return err;
 }
 
-fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume) {
+fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume, const bool *here) {
   *p = (struct fs_parts){
       .dir = dir, .align = plan->opts->align, .nnew = plan->nparts + plan->nreplicated, .nordinary = plan->nparts};
   p->n = plan->update != NULL ? plan->update->total : p->nnew;
@@ -91,8 +97,10 @@ fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, 
   if (p->out == NULL || p->heap == NULL) return -ENOMEM;
   for (uint32_t i = 0; i < p->n; i++) p->out[i].fd = -1;
   fs_prep_open_files(p->n + 64ull + plan->opts->jobs + plan->tree->nsources);
-  fs_err err = create_files(p, plan, resume);
-  if (err == 0) p->writer = fs_writer_start(p->nnew);
+  uint32_t files = 0;
+  fs_err err = create_files(p, plan, resume, here, &files);
+  if (err == 0 && files == 0) return 0;
+  if (err == 0) p->writer = fs_writer_start(files);
   for (uint32_t i = 0; i < p->n && p->writer != NULL && fs_writer_size(p->writer) >= FS_DIRECT_LEAST; i++)
     if (p->out[i].fd >= 0) fs_write_direct(p->out[i].fd);
   return err < 0 ? err : p->writer != NULL ? 0 : -ENOMEM;
@@ -120,7 +128,8 @@ static void flush(struct fs_parts *p, struct fs_part_out *o) {
 /* Appends bytes, or zeros if `data` is NULL. */
 static fs_err put(struct fs_parts *p, uint32_t part, const uint8_t *data, uint64_t n) {
   struct fs_part_out *o = &p->out[part];
-  while (n > 0) {
+  if (o->fd < 0) o->size += n;
+  while (o->fd >= 0 && n > 0) {
     if (o->buf == NULL) {
       fs_err err = fs_writer_get(p->writer, &o->buf);
       if (err < 0) return err;
@@ -146,6 +155,13 @@ static fs_err put(struct fs_parts *p, uint32_t part, const uint8_t *data, uint64
 fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align) {
   uint64_t size = p->out[part].size;
   return put(p, part, NULL, fs_round_up(size, align) - size);
+}
+
+fs_err fs_parts_put(struct fs_parts *p, uint32_t part, uint64_t offset, const void *data, uint64_t n) {
+  uint64_t size = p->out[part].size;
+  if (offset < size) return -EPROTO;
+  fs_err err = put(p, part, NULL, offset - size);
+  return err < 0 ? err : put(p, part, data, n);
 }
 
 fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint64_t n, uint64_t align,
@@ -204,10 +220,11 @@ fs_err fs_parts_finish(struct fs_parts *p) {
     if (err < 0) return err;
     if (o->buf != NULL) flush(p, o);
     bool replicate = o->kind == FS_PART_NEW && o->heap_at >= p->nordinary;
-    o->rec = (struct fs_part_rec){
-        .size = o->size, .xxh3 = fs_xxh3_digest(o->hash), .flags = replicate ? FS_PART_REPLICATE : 0};
+    o->rec = (struct fs_part_rec){.size = o->size,
+                                  .xxh3 = o->hash != NULL ? fs_xxh3_digest(o->hash) : 0,
+                                  .flags = replicate ? FS_PART_REPLICATE : 0};
   }
-  return fs_writer_wait(p->writer, NULL);
+  return p->writer != NULL ? fs_writer_wait(p->writer, NULL) : 0;
 }
 
 struct seal {
@@ -227,7 +244,8 @@ static fs_err seal_part(const struct fs_part_out *o, uint32_t number, const uint
 static void seal_one(void *ctx, uint64_t i) {
   struct seal *s = ctx;
   fs_err err = atomic_load(&s->err);
-  if (err == 0 && s->parts->out[i].kind != FS_PART_KEPT) err = seal_part(&s->parts->out[i], (uint32_t)i, s->dataset_id);
+  if (s->parts->out[i].fd < 0 || s->parts->out[i].kind == FS_PART_KEPT) return;
+  if (err == 0) err = seal_part(&s->parts->out[i], (uint32_t)i, s->dataset_id);
   if (err < 0) atomic_store(&s->err, err);
 }
 

@@ -18,6 +18,8 @@ struct slot {
   bool done;
 };
 
+const struct fs_pack_nodes *fs_pack_nodes;
+
 struct fs_pipeline {
   const struct fs_plan *plan;
   pthread_mutex_t lock;
@@ -122,8 +124,8 @@ static unsigned start_threads(struct fs_pipeline *p, unsigned jobs) {
 }
 
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, uint64_t offset) {
-  const unsigned jobs = plan->opts->jobs;
-  const uint64_t nslots = AHEAD + 2ull * jobs;
+  const unsigned jobs = fs_pack_nodes != NULL ? 0 : plan->opts->jobs;
+  const uint64_t nslots = fs_pack_nodes != NULL ? fs_pack_nodes->window() : AHEAD + 2ull * jobs;
   struct fs_pipeline *p = calloc(1, sizeof *p + nslots * sizeof p->ring[0]);
   if (p == NULL) return NULL;
   p->plan = plan;
@@ -133,15 +135,36 @@ struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, u
   pthread_mutex_init(&p->lock, NULL);
   pthread_cond_init(&p->room, NULL);
   pthread_cond_init(&p->done, NULL);
-  p->threads = calloc(jobs, sizeof *p->threads);
+  p->threads = calloc(jobs + 1u, sizeof *p->threads);
   if (p->threads != NULL) p->nthreads = start_threads(p, jobs);
-  if (p->nthreads != 0) return p;
+  if (p->nthreads != 0 || (p->threads != NULL && jobs == 0)) return p;
   fs_pipeline_stop(p);
   return NULL;
 }
 
+struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number) {
+  if (!cursor_ready(p) || p->claimed - p->taken == p->nslots) return NULL;
+  *number = p->claimed;
+  return &claim(p)->batch;
+}
+
+struct fs_batch *fs_pipeline_claimed(struct fs_pipeline *p, uint64_t number) {
+  struct slot *s = &p->ring[number % p->nslots];
+  return number >= p->taken && number < p->claimed && !s->done ? &s->batch : NULL;
+}
+
+void fs_pipeline_encoded(struct fs_pipeline *p, uint64_t number) {
+  p->ring[number % p->nslots].done = true;
+}
+
+uint64_t fs_pipeline_taken(const struct fs_pipeline *p) {
+  return p->taken;
+}
+
 int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch) {
-  uint64_t deadline = fs_now_ns() + 100000000ull;
+  fs_err err = fs_pack_nodes != NULL ? fs_pack_nodes->step(p) : 0;
+  if (err < 0) return err;
+  uint64_t deadline = fs_now_ns() + (fs_pack_nodes != NULL ? 0 : 100000000ull);
   struct timespec until = {.tv_sec = (time_t)(deadline / 1000000000ull), .tv_nsec = (long)(deadline % 1000000000ull)};
   int found = 0, waited = 0;
   pthread_mutex_lock(&p->lock);

@@ -24,6 +24,7 @@ static uint64_t next_key(uint64_t key, uint64_t xxh3) {
 }
 
 static uint64_t content_key(const struct fs_chunk *c) {
+  if (c->stored == NULL) return c->key;
   uint64_t key = c->blocks[0].xxh3;
   for (uint32_t i = 1; i < c->nblocks; i++) key = next_key(key, c->blocks[i].xxh3);
   return key;
@@ -42,8 +43,10 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bo
   *s = (struct fs_store){.plan = plan, .seen_size = 1024};
   s->seen = calloc(s->seen_size, sizeof *s->seen);
   if (s->seen == NULL) return -ENOMEM;
+  FS_AUTO_FREE bool *here = NULL;
+  if (fs_pack_nodes != NULL && (here = calloc(plan->nparts + plan->nreplicated, sizeof *here)) == NULL) return -ENOMEM;
   fs_err err = plan->update != NULL ? see_kept(s) : 0;
-  return err < 0 ? err : fs_parts_create(&s->parts, dir, plan, resume);
+  return err < 0 ? err : fs_parts_create(&s->parts, dir, plan, resume, here);
 }
 
 void fs_store_forget(struct fs_store *s) {
@@ -125,9 +128,16 @@ fs_err fs_store_seen(struct fs_store *s, uint64_t number) {
    if equal, 0, or a negative errno. */
 static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
   if (item->nblocks != c->nblocks) return 0;
+  if (item->codec != c->codec && c->stored == NULL) /* the keys are equal too: 128 bits in all */
+    return s->plan->opts->codec == FS_CHOOSE_AUTO && item->plain_key == c->plain_key;
   if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO ? same_decoded(s, item, c) : 0;
   for (uint32_t i = 0; i < c->nblocks; i++)
     if (item->blocks[i].stored_len != c->blocks[i].stored_len) return 0;
+  if (c->stored == NULL) { /* the keys are equal too: 128 bits in all */
+    for (uint32_t i = 0; i < c->nblocks; i++)
+      if (item->blocks[i].xxh3 != c->blocks[i].xxh3) return 0;
+    return 1;
+  }
   return fs_parts_equal(&s->parts, item->blocks[0].partition, item->blocks[0].offset, c->stored, c->stored_len);
 }
 
@@ -187,6 +197,7 @@ static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
 static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
   uint64_t block = s->plan->opts->block_size;
   item->codec = c->codec;
+  item->plain_key = c->plain_key;
   item->blocks = calloc((item->size + block - 1) / block, sizeof *item->blocks);
   return item->blocks != NULL ? 0 : -ENOMEM;
 }

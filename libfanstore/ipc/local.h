@@ -7,6 +7,7 @@
 #define FS_IPC_LOCAL_H
 
 #define FS_LOCAL_BACKING "outputs-"        /* outputs-JOB-RANK; locked while its daemon lives */
+#define FS_LOCAL_PACK ".pack-"             /* directory of partitions that are being packed; locked */
 #define FS_OUTPUTS_KEPT "fanstore-outputs" /* JOB/PATH, in the local directory: what jobs kept */
 #define FS_BACKING_LOCK "lock"             /* also locked: over NFS only file locks are visible */
 

@@ -49,6 +49,7 @@ libfanstore/daemon/finish     daemon/stagein daemon/stageout daemon/replicas $ke
 libfanstore/daemon/sample     $work
 fs-prepare                    index format codec util
 fs-prepare/pack               fs-prepare index format codec util
+fs-prepare/nodes              fs-prepare/pack fs-prepare daemon/staging daemon/core ipc index format codec util
 fs-launch                     ipc index format util
 fs-launch/doctor              fs-launch util
 fs-launch/clean               fs-launch ipc util
@@ -84,7 +85,7 @@ while IFS= read -r line; do complain "$line"; done < <(
     split($0, quoted, "\"")
     name = quoted[2]
     from = dirname(name)
-    if (from == "." || from == "..") {
+    if (from == "." || from ~ "^\\.\\.(/|$)") {
       beside = (from == "." ? here : dirname(here)) substr("/" name, from == "." ? 1 : 4)
       if ((getline ignored < beside) < 0) print FILENAME ": there is no \"" name "\""
       close(beside)

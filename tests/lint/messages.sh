@@ -12,7 +12,7 @@ import re
 import sys
 
 # The calls that print, and which of their arguments is the format. In `fs_note` all arguments are one message.
-FORMAT_OF = {"fs_say": 0, "say": 0, "fs_warn": 1, "fs_say_text": 2, "fs_daemon_fail": 1, "fs_tell_once": 1, "fs_fault": 1, "copy_bad": 2,
+FORMAT_OF = {"fs_say": 0, "fs_nodes_fail": 1, "say": 0, "fs_warn": 1, "fs_say_text": 2, "fs_daemon_fail": 1, "fs_tell_once": 1, "fs_fault": 1, "copy_bad": 2,
              "fs_progress": 0, "FS_WHY": 0, "fs_disk_say": 1, "fs_disk_end": 1, "fs_space_say": 2, "left_failed": 2, "fprintf": 1,
              "dprintf": 1, "fputs": 0, "snprintf": 2, "print": 0}
 CALL = re.compile(r"\b(" + "|".join([*FORMAT_OF, "FS_NOTE"]) + r")\(")

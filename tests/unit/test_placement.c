@@ -216,6 +216,22 @@ static void many_nodes(void **state) {
   free(f);
 }
 
+/* Without a shared copy, a partition stays on the node that has it, also beyond its share, or has no owner. */
+static void only_staged(void **state) {
+  (void)state;
+  struct fixture *f = make(3, 4, 2);
+  for (uint64_t p = 0; p < 4; p++) f->part[p].only_staged = true;
+  for (uint64_t p = 0; p < 3; p++) f->staged[1 * 4 + p] = true;
+  f->room[1] = 0;
+  compute(f);
+  for (uint64_t p = 0; p < 3; p++) {
+    assert_int_equal(f->out[p].owners, 1);
+    assert_int_equal(f->out[p].owner[0], 1);
+  }
+  assert_int_equal(f->out[3].owners, 0);
+  free(f);
+}
+
 static void empty(void **state) {
   (void)state;
   struct fixture *f = make(3, 0, 1);
@@ -225,10 +241,10 @@ static void empty(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(balanced),    cmocka_unit_test(replicas),   cmocka_unit_test(everywhere),
-      cmocka_unit_test(reused),      cmocka_unit_test(rebalanced), cmocka_unit_test(little_room),
-      cmocka_unit_test(shared_room), cmocka_unit_test(many_nodes), cmocka_unit_test(first_copies_first),
-      cmocka_unit_test(empty),
+      cmocka_unit_test(balanced),    cmocka_unit_test(replicas),    cmocka_unit_test(everywhere),
+      cmocka_unit_test(reused),      cmocka_unit_test(rebalanced),  cmocka_unit_test(little_room),
+      cmocka_unit_test(shared_room), cmocka_unit_test(many_nodes),  cmocka_unit_test(first_copies_first),
+      cmocka_unit_test(empty),       cmocka_unit_test(only_staged),
   };
   return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }

@@ -52,8 +52,10 @@ static inline int fs_net_poll(struct fs_net *n) {
 }
 
 /* Initialises MPI (FUNNELED: only the calling thread may use the network). Returns NULL with a
-   reason in *why on failure. There is no close: the daemon leaves by _exit, because MPI_Finalize
+   reason in *why on failure. The daemon leaves by _exit, because MPI_Finalize
    waits for ranks that may be dead. */
 struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why);
+/* For fanstore-pack, in which all ranks live and end together: MPI's own end, which waits for all. */
+void fs_net_mpi_close(void);
 
 #endif

@@ -145,3 +145,7 @@ struct fs_net *fs_net_mpi_open(int *argc, char ***argv, const char **why) {
                             .tag_max = found && ub && *ub > 32767 ? (uint32_t)*ub : 32767u};
   return &mpi.net;
 }
+
+void fs_net_mpi_close(void) {
+  MPI_Finalize();
+}

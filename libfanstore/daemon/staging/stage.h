@@ -41,6 +41,9 @@ fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size);
    checked and stamped. -ENOSPC, -EBADMSG and all other errors leave nothing behind. */
 fs_err fs_stage_partition(struct fs_stage *s, uint32_t p, fs_stage_progress_fn *progress, void *ctx, char *why,
                           size_t why_size);
+/* Moves a complete and synced file of partition p, which the caller has just packed, into this node's
+   directory, and stamps it. `from` is on the same file system. */
+fs_err fs_stage_adopt(struct fs_stage *s, uint32_t p, int from, const char *name, char *why, size_t why_size);
 /* Removes this dataset's copies on this node (--purge), unless another live job uses them (shared lock). */
 fs_err fs_stage_purge(struct fs_stage *s);
 

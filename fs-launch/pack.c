@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fs-launch --pack OPTION... -- WORD...: for fs-prepare pack and its --local-dir. Starts
+ * fanstore-pack WORD... on each node as the daemons are started, passes its lines on, and tells in
+ * one line why it ended if no rank has told. One thread.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch.h"
+
+#define FS_PACK_STOP_NS (5 * FS_NS_PER_S) /* for the ranks, after a signal; then mpirun ends them */
+#define FS_PACK_END_NS (10 * FS_NS_PER_S) /* for mpirun */
+#define FS_PACK_LEFT_OUT 3                /* status: packed, but for what --keep-going has left out */
+#define FS_PACK_BEGUN "begun"             /* the first line of rank 0 */
+
+enum { P_HOSTS = 1, P_HOSTFILE, P_EMULATE, P_NETWORK, P_START_TIMEOUT, P_VERBOSE };
+
+static const struct fs_opt pack_opts[] = {{"hosts", 0, "A,B", "", P_HOSTS},
+                                          {"hostfile", 0, "FILE", "", P_HOSTFILE},
+                                          {"emulate", 0, "N", "", P_EMULATE},
+                                          {"network", 0, "IFACE|CIDR", "", P_NETWORK},
+                                          {"start-timeout", 0, "SECONDS", "", P_START_TIMEOUT},
+                                          {"verbose", 0, NULL, "", P_VERBOSE}};
+
+static fs_err pack_option(void *ctx, int id, const char *value) {
+  struct fs_launch_options *o = ctx;
+  switch (id) {
+  case P_HOSTS:
+    o->hosts = value;
+    return 0;
+  case P_HOSTFILE:
+    o->hostfile = value;
+    return 0;
+  case P_EMULATE:
+    return fs_parse_u64(value, 1, 64, &o->emulate);
+  case P_NETWORK:
+    o->network = value;
+    return fs_network_ok(value) ? 0 : fs_option_bad("network", value, "an interface, or a network as 10.1.0.0/16");
+  case P_START_TIMEOUT:
+    return fs_parse_u64(value, 1, 86400, &o->start_timeout);
+  case P_VERBOSE:
+    o->verbose = true;
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+static bool told; /* a rank has said why it ends */
+
+/* Lines of the ranks' standard output. */
+static void pack_out(struct fs_launch *l, const char *line, size_t n) {
+  if (!l->begun && n == strlen(FS_PACK_BEGUN) && memcmp(line, FS_PACK_BEGUN, n) == 0) {
+    l->begun = true;
+    return;
+  }
+  printf("%.*s\n", (int)n, line);
+  fflush(stdout);
+}
+
+/* Returns true for a line as "fs-prepare: 12 of 100 files, ...". */
+static bool is_progress(const char *line, size_t n) {
+  return memmem(line, n, " files, ", 8) && memmem(line, n, " left", 5);
+}
+
+/* Lines of the ranks' standard error, and of mpirun's. A rank that mpirun ends says that it was
+   interrupted: that is news only if the user has interrupted it. */
+static void pack_err(struct fs_launch *l, const char *line, size_t n) {
+  static const char own[] = "fs-prepare: ", interrupted[] = "fs-prepare: interrupted";
+  bool ours = n > strlen(own) && memcmp(line, own, strlen(own)) == 0;
+  if (!ours) {
+    fs_noise_line(l, line, n);
+    return;
+  }
+  if (n >= strlen(interrupted) && memcmp(line, interrupted, strlen(interrupted)) == 0 && !l->signal) return;
+  fprintf(stderr, "%.*s\n", (int)n, line);
+  told = told || !is_progress(line, n);
+}
+
+static void pack_words(struct fs_launch *l, char **words, struct fs_words *w) {
+  char *slash = strrchr(l->fanstored, '/');
+  fs_mpirun_ranks(l, w);
+  fs_words_add(w, "%.*s/fanstore-pack", (int)(slash - l->fanstored), l->fanstored);
+  if (l->where == FS_WHERE_HERE) fs_words_add(w, "--emulated");
+  fs_network_daemons(l, w);
+  fs_words_add(w, "--");
+  for (; *words; words++) fs_words_add(w, "%s", *words);
+}
+
+static void pack_end(struct fs_launch *l, int sig) {
+  if (!l->daemons_ended) kill(l->daemons, sig);
+}
+
+/* Waits for mpirun's end. Each wait has a limit, but for the pack itself: its ranks watch each other. */
+static void pack_wait(struct fs_launch *l) {
+  uint64_t ended = 0;
+  bool asked = false;
+  while (!l->daemons_ended || l->out.fd >= 0 || l->err.fd >= 0) {
+    uint64_t now = fs_now_ns();
+    bool late = !l->begun && now - l->started_ns > l->opt.start_timeout * FS_NS_PER_S;
+    if (l->daemons_ended && ended == 0) ended = now;
+    if (l->daemons_ended && now - ended > FS_NS_PER_S) return; /* a process below mpirun holds its pipe */
+    if (!l->stopping && (l->signal || late)) {
+      l->stopping = true;
+      l->progress_ns = now;
+      pack_end(l, l->begun ? FS_SIGNAL_STOP : SIGTERM);
+    }
+    if (l->stopping && !asked && now - l->progress_ns > FS_PACK_STOP_NS) {
+      asked = true;
+      pack_end(l, SIGTERM);
+    }
+    if (l->stopping && now - l->progress_ns > FS_PACK_END_NS) pack_end(l, SIGKILL);
+    fs_events_step(l, now + FS_NS_PER_S / 5);
+  }
+}
+
+static void pack_tell(struct fs_launch *l) {
+  char block[400];
+  const struct fs_launch_node *killed = NULL;
+  for (uint32_t i = 0; i < l->nodes && !killed; i++)
+    if (l->node[i].killed) killed = &l->node[i];
+  const char *noise = fs_noise_telling(l, block, sizeof(block));
+  const char *hosts = l->opt.hosts ? l->opt.hosts : l->opt.hostfile;
+  if (l->signal || told) return;
+  if (killed)
+    fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset",
+           (unsigned)(killed - l->node), killed->host, killed->killed);
+  else if (l->daemons_killed)
+    fs_say("mpirun was killed by signal %d while it packed; there is no new dataset", l->daemons_killed);
+  else if (!l->begun && l->stopping)
+    fs_say("the nodes have not started within %llu s%s%s", (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
+           noise ? noise : "");
+  else if (!l->begun)
+    fs_say("the nodes%s%s%s could not be started: %s", hosts ? " (" : "", hosts ? hosts : "", hosts ? ")" : "",
+           noise ? noise : "mpirun ended without a word");
+  else
+    fs_say("the pack on the nodes ended: %s", noise ? noise : "mpirun ended without a word");
+}
+
+static int pack_status(struct fs_launch *l) {
+  if (l->signal) return 128 + l->signal;
+  if (l->daemons_status == FS_PACK_LEFT_OUT) return FS_PACK_LEFT_OUT;
+  if (l->daemons_status != 0 || l->daemons_killed) pack_tell(l);
+  return l->daemons_killed || l->daemons_status != 0 ? 1 : 0;
+}
+
+static int pack_run(struct fs_launch *l, int argc, char **argv) {
+  struct fs_words w = {0};
+  fs_say_as("fs-prepare");
+  l->opt.start_timeout = 60;
+  int first =
+      fs_opt_parse("fs-launch --pack", pack_opts, FS_ARRAY_LEN(pack_opts), argc, argv, 2, true, pack_option, &l->opt);
+  if (first < 0 || first >= argc) return FS_EXIT_USAGE;
+  int status = fs_hosts_find(l);
+  if (status == 0) status = fs_find_programs(l);
+  if (status == 0) status = fs_network_choose(l);
+  if (status == 0) status = fs_events_open(l);
+  if (status != 0) return status;
+  pack_words(l, argv + first, &w);
+  l->starting = true;
+  l->on_out = pack_out;
+  l->on_err = pack_err;
+  status = fs_daemons_exec(l, &w);
+  fs_words_free(&w);
+  if (status != 0) return status;
+  close(l->to_daemons);
+  l->to_daemons = -1;
+  pack_wait(l);
+  fs_session_remove(l->daemons);
+  return pack_status(l);
+}
+
+int fs_pack(struct fs_launch *l, int argc, char **argv) {
+  int status = pack_run(l, argc, argv);
+  return status == FS_EXIT_FAILED ? 1 : status;
+}

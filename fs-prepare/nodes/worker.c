@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's worker: its threads read and encode the batches that the lead hands out. The main thread
+ * takes the lead's messages, tells it what a batch has become, and sends the stored bytes to the
+ * owners when the lead has placed them. One mutex protects the two lists of jobs.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nodes.h"
+
+#define CHOICES 64u /* large files whose codec is known; each chunk of such a file comes alone */
+
+struct job {
+  uint64_t number; /* of the batch */
+  struct fs_batch batch;
+  struct fs_item items[FS_BATCH_CHUNKS];
+  uint64_t item[FS_BATCH_CHUNKS]; /* the lead's numbers */
+  struct fs_tree tree;
+  struct fs_plan plan;
+  struct job *next;
+};
+
+struct list {
+  struct job *first, **last;
+};
+
+struct fs_worker {
+  pthread_mutex_t lock;
+  pthread_cond_t more;
+  struct list todo, done;
+  struct job *waiting; /* for FS_NODES_PLACED */
+  struct job *idle;
+  const struct fs_plan *plan;
+  struct fs_msg **to; /* [rank]: FS_NODES_BYTES that is being made */
+  struct {
+    uint64_t item1; /* item + 1 */
+    int choice;
+  } known[CHOICES];
+  bool stop;
+  unsigned nthreads;
+  pthread_t *threads;
+};
+
+static void list_add(struct list *l, struct job *j) {
+  j->next = NULL;
+  *l->last = j;
+  l->last = &j->next;
+}
+
+static struct job *list_take(struct list *l) {
+  struct job *j = l->first;
+  if (j == NULL) return NULL;
+  l->first = j->next;
+  if (l->first == NULL) l->last = &l->first;
+  return j;
+}
+
+static void encode(struct job *j, uint8_t *plain, struct fs_encoder *encoder) {
+  if (plain == NULL || encoder == NULL || fs_batch_room(&j->plan, &j->batch) < 0) {
+    j->batch.n = 1;
+    j->batch.err = -ENOMEM;
+  } else {
+    fs_encode_batch(&j->plan, &j->batch, plain, encoder);
+  }
+}
+
+static void *work(void *arg) {
+  struct fs_worker *w = arg;
+  FS_AUTO_FREE uint8_t *plain = malloc(fs_batch_plain(w->plan));
+  struct fs_encoder *encoder = fs_encoder_new();
+  pthread_mutex_lock(&w->lock);
+  while (!w->stop) {
+    struct job *j = list_take(&w->todo);
+    if (j == NULL) {
+      pthread_cond_wait(&w->more, &w->lock);
+      continue;
+    }
+    pthread_mutex_unlock(&w->lock);
+    encode(j, plain, encoder);
+    pthread_mutex_lock(&w->lock);
+    list_add(&w->done, j);
+  }
+  pthread_mutex_unlock(&w->lock);
+  fs_encoder_free(encoder);
+  return NULL;
+}
+
+/* A file's device has another number on each host. It is compared only on SOURCE's own one. */
+static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in) {
+  free(item->path);
+  *item = (struct fs_item){.path = strdup(fs_in_text(in))};
+  item->source = fs_in_u32(in);
+  if (item->source >= n->tree.nsources) {
+    in->bad = true;
+    item->source = 0;
+  }
+  const struct fs_source *src = &n->tree.sources[item->source];
+  if (item->path != NULL && strlen(item->path) < src->skip) in->bad = true;
+  item->size = fs_in_u64(in);
+  item->dev = fs_in_u32(in) != 0 ? src->st.st_dev : 0;
+  item->ino = fs_in_u64(in);
+  item->mtime_sec = (int64_t)fs_in_u64(in);
+  item->mtime_nsec = fs_in_u32(in);
+  item->mode = fs_in_u32(in);
+  uint32_t kind = fs_in_u32(in);
+  item->kind = (uint8_t)FS_MIN(kind, FS_KINDS_MAX - 1);
+  item->followed = fs_in_u32(in) != 0;
+  item->replicate = fs_in_u32(in) != 0;
+}
+
+static void know(struct fs_worker *w, uint64_t item, struct fs_item *it, bool learn) {
+  size_t at = item % CHOICES;
+  if (learn && atomic_load(&it->choice) != 0) {
+    w->known[at].item1 = item + 1;
+    w->known[at].choice = atomic_load(&it->choice);
+  }
+  if (!learn && w->known[at].item1 == item + 1) atomic_store(&it->choice, w->known[at].choice);
+}
+
+static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
+  uint64_t bytes = 0;
+  j->number = fs_in_u64(in);
+  j->batch.n = fs_in_u32(in);
+  j->batch.err = 0;
+  if (j->batch.n == 0 || j->batch.n > FS_BATCH_CHUNKS) return -EPROTO;
+  for (uint32_t i = 0; i < j->batch.n && !in->bad; i++) {
+    struct fs_item *item = &j->items[i];
+    j->item[i] = fs_in_u64(in);
+    read_item(n, item, in);
+    if (item->path == NULL) return -ENOMEM;
+    struct fs_chunk c = {.item = i};
+    c.offset = fs_in_u64(in);
+    c.plain_len = fs_in_u64(in);
+    c.whole = c.plain_len == item->size;
+    if (c.plain_len == 0 || c.plain_len > n->plan.chunk || c.offset > item->size || c.plain_len > item->size - c.offset)
+      return -EPROTO;
+    bytes += c.plain_len;
+    j->batch.chunk[i] = c;
+    if (!c.whole) know(n->worker, j->item[i], item, false);
+  }
+  return in->bad || bytes > FS_MAX(n->plan.chunk, (uint64_t)FS_BATCH_BYTES) ? -EPROTO : 0;
+}
+
+static fs_err on_work(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  struct fs_worker *w = n->worker;
+  if (from != 0 || w == NULL) return -EPROTO;
+  struct job *j = w->idle != NULL ? w->idle : calloc(1, sizeof *j);
+  if (j == NULL) return -ENOMEM;
+  if (w->idle != NULL) w->idle = j->next;
+  j->plan = n->plan;
+  j->tree = n->tree;
+  j->tree.items = j->items;
+  j->tree.n = FS_BATCH_CHUNKS;
+  j->plan.tree = &j->tree;
+  fs_err err = read_job(n, j, in);
+  pthread_mutex_lock(&w->lock);
+  list_add(&w->todo, j);
+  pthread_cond_signal(&w->more);
+  pthread_mutex_unlock(&w->lock);
+  return err;
+}
+
+static void put_chunk(struct fs_msg *m, const struct fs_chunk *c) {
+  fs_msg_u32(m, c->codec);
+  fs_msg_u64(m, c->stored_len);
+  fs_msg_u64(m, c->whole ? fs_second_hash(c->stored, c->stored_len) : 0);
+  fs_msg_u64(m, c->plain_xxh3);
+  fs_msg_u64(m, c->plain_key);
+  fs_msg_u32(m, c->nblocks);
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    fs_msg_u32(m, c->blocks[i].stored_len);
+    fs_msg_u64(m, c->blocks[i].xxh3);
+  }
+}
+
+static void tell_encoded(struct fs_nodes *n, struct job *j) {
+  struct fs_msg *m = fs_msg_new(FS_NODES_ENCODED);
+  fs_msg_u64(m, j->number);
+  fs_msg_u32(m, (uint32_t)j->batch.err);
+  fs_msg_u32(m, j->batch.n);
+  for (uint32_t i = 0; i < j->batch.n; i++) {
+    bool failed = j->batch.err < 0 && i + 1 == j->batch.n;
+    if (!failed) put_chunk(m, &j->batch.chunk[i]);
+    if (!j->batch.chunk[i].whole) know(n->worker, j->item[i], &j->items[i], true);
+  }
+  j->next = n->worker->waiting;
+  n->worker->waiting = j;
+  fs_nodes_send(n, 0, m);
+}
+
+static void tick(struct fs_nodes *n) {
+  struct fs_worker *w = n->worker;
+  for (;;) {
+    pthread_mutex_lock(&w->lock);
+    struct job *j = list_take(&w->done);
+    pthread_mutex_unlock(&w->lock);
+    if (j == NULL) return;
+    tell_encoded(n, j);
+    n->moved = true;
+  }
+}
+
+#define BYTES_COUNT_AT 12u /* in FS_NODES_BYTES: after its kind and the batch's number */
+
+struct place {
+  uint32_t part;
+  uint64_t seq, offset;
+};
+
+static void add_piece(struct fs_nodes *n, uint32_t rank, const struct job *j, const struct fs_chunk *c,
+                      const struct place *at) {
+  struct fs_msg **m = &n->worker->to[rank];
+  uint32_t count = 0;
+  if (*m == NULL) {
+    *m = fs_msg_new(FS_NODES_BYTES);
+    fs_msg_u64(*m, j->number);
+    fs_msg_u32(*m, 0);
+  }
+  if (*m != NULL && !(*m)->failed) memcpy(&count, (*m)->data + BYTES_COUNT_AT, sizeof count);
+  fs_msg_patch_u32(*m, BYTES_COUNT_AT, count + 1);
+  fs_msg_u32(*m, at->part);
+  fs_msg_u64(*m, at->seq);
+  fs_msg_u64(*m, at->offset);
+  fs_msg_u64(*m, c->stored_len);
+  fs_msg_put(*m, c->stored, c->stored_len);
+}
+
+static struct job *take_waiting(struct fs_worker *w, uint64_t number) {
+  for (struct job **at = &w->waiting; *at != NULL; at = &(*at)->next)
+    if ((*at)->number == number) {
+      struct job *j = *at;
+      *at = j->next;
+      return j;
+    }
+  return NULL;
+}
+
+static fs_err on_placed(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  struct fs_worker *w = n->worker;
+  struct job *j = from == 0 && w != NULL && n->nodes != 0 ? take_waiting(w, fs_in_u64(in)) : NULL;
+  if (j == NULL) return -EPROTO;
+  j->next = w->idle;
+  w->idle = j;
+  if (fs_in_u32(in) != j->batch.n) return -EPROTO;
+  for (uint32_t i = 0; i < j->batch.n; i++) {
+    struct place at;
+    at.part = fs_in_u32(in);
+    at.seq = fs_in_u64(in);
+    at.offset = fs_in_u64(in);
+    if (in->bad) return -EPROTO;
+    if (at.part == UINT32_MAX) continue; /* stored already */
+    if (at.part < n->plan.nparts) add_piece(n, at.part % n->nodes, j, &j->batch.chunk[i], &at);
+    for (uint32_t r = 0; at.part >= n->plan.nparts && r < n->nodes; r++) add_piece(n, r, j, &j->batch.chunk[i], &at);
+  }
+  for (uint32_t r = 0; r < n->nodes; r++) {
+    if (w->to[r] != NULL) fs_nodes_send(n, r, w->to[r]);
+    w->to[r] = NULL;
+  }
+  return 0;
+}
+
+/* The rows come in order, before the first batch. Each has its own copy of its dictionary. */
+static fs_err on_codec(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  struct fs_pack_codecs *c = &n->plan.codecs;
+  uint32_t number = fs_in_u32(in);
+  if (from != 0 || n->worker == NULL || number != c->n || number >= FS_CODEC_ROWS_MAX) return -EPROTO;
+  struct fs_encoding e = {.family = (uint8_t)fs_in_u32(in)};
+  e.element = (uint8_t)fs_in_u32(in);
+  e.level = (int)fs_in_u32(in);
+  e.dict_len = fs_in_u32(in);
+  const void *dict = fs_in_get(in, e.dict_len);
+  if (in->bad) return -EPROTO;
+  if (e.dict_len != 0) {
+    void *copy = malloc(e.dict_len);
+    if (copy == NULL) return -ENOMEM;
+    memcpy(copy, dict, e.dict_len);
+    e.dict = copy;
+  }
+  c->row[number] = e;
+  c->n++;
+  return fs_encoding_prepare(&c->row[number]);
+}
+
+void fs_encoder_begin(struct fs_nodes *n) {
+  n->handler[FS_NODES_CODEC] = on_codec;
+  n->handler[FS_NODES_WORK] = on_work;
+  n->handler[FS_NODES_PLACED] = on_placed;
+}
+
+fs_err fs_encoder_start(struct fs_nodes *n) {
+  struct fs_worker *w = n->worker = calloc(1, sizeof *w);
+  if (w == NULL) return -ENOMEM;
+  w->plan = &n->plan;
+  w->todo.last = &w->todo.first;
+  w->done.last = &w->done.first;
+  w->to = calloc(n->nodes, sizeof *w->to);
+  w->threads = calloc(n->o.jobs, sizeof *w->threads);
+  if (w->to == NULL || w->threads == NULL) return -ENOMEM;
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->more, NULL);
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  while (w->nthreads < n->o.jobs && pthread_create(&w->threads[w->nthreads], NULL, work, w) == 0) w->nthreads++;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  n->tick = tick;
+  return w->nthreads != 0 ? 0 : -EAGAIN;
+}

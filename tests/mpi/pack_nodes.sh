@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# long: 40
+# timeout: 120
+# fs-prepare pack over emulated nodes: the same bytes as with one process, for any number of nodes and threads; what it
+# leaves on the nodes is what fs-launch would stage; --nodes-only; what a killed or stopped rank, a file that changes
+# and a full disk leave behind.
+. "$(dirname "$0")/../functions.sh"
+
+make_tree "$work/source"
+cp -a "$work/source" "$work/again" # duplicates, of all kinds
+mv "$work/again" "$work/source/again"
+head -c 30000000 /dev/urandom >"$work/source/large"
+mkdir "$work/local"
+cat >"$work/compare.py" <<'END'
+import os, sys
+source, mount = sys.argv[1:]
+files = [os.path.join(top, name) for top, _, names in os.walk(source) for name in names]
+files = [f for f in files if os.path.isfile(f) and not os.path.islink(f)]
+for f in files:
+    with open(f, "rb") as a, open(mount + f[len(source):], "rb") as b:
+        assert a.read() == b.read(), f
+print(len(files), "files are equal")
+END
+
+on_nodes() { # NODES DATASET [OPTION...]
+  local nodes=$1 dataset=$2
+  shift 2
+  "$bin/fs-prepare" pack --local-dir "$work/local" --emulate "$nodes" "$@" "$work/source" "$dataset"
+}
+read_all() { # WHAT [fs-launch's options]: all files are right, and nothing was staged
+  local what=$1
+  shift
+  launch "$@" --mount "$mnt" -- "$python" compare.py "$work/source" "$mnt" >out 2>err || fail "$what: $(cat err)"
+  grep -qE '^[0-9]{3} files are equal$' out || fail "$what: $(cat out)"
+  grep -q ' 0 B staged, ' err || fail "$what: it staged: $(cat err)"
+}
+cd "$work"
+
+for options in "" "--codec zstd:3 --block-size 64K" "--codec raw --partitions 3 --order size" "--replicate large --replicate again --block-size 16K --partitions 5"; do
+  # shellcheck disable=SC2086
+  "$bin/fs-prepare" pack $options source plain >pack.log || fail "$(cat pack.log)"
+  for how in 1:1 2:3 4:1; do
+    rm -rf local/*
+    # shellcheck disable=SC2086
+    on_nodes "${how%:*}" ds --force --jobs "${how#*:}" $options >pack.log || fail "$how $options: $(cat pack.log)"
+    diff -r plain ds >diff.out || fail "$how $options: $(cat diff.out)"
+  done
+  read_all "4 nodes $options" --emulate 4 --dataset ds
+  rm -rf plain
+done
+grep -q '^  4 nodes with ' pack.log || fail "$(cat pack.log)"
+echo "ok - 1, 2 and 4 nodes: the same bytes as one process, and nothing to stage"
+
+tar cf flat.tar -C source again
+gzip -k flat.tar
+"$bin/fs-prepare" pack --mount "$mnt" source/again flat.tar plain >pack.log || fail "$(cat pack.log)"
+"$bin/fs-prepare" pack --local-dir local --emulate 2 --mount "$mnt" source/again flat.tar both >pack.log || fail "$(cat pack.log)"
+diff -r plain both || fail "several SOURCEs"
+expect_status 1 "$bin/fs-prepare" pack --local-dir local --emulate 2 --mount "$mnt" flat.tar.gz stream
+one_line err 'flat.tar.gz: such an archive cannot be packed with --local-dir; '
+equal "left" "" "$(find local -name '.pack-*')"
+rm -rf plain local/*
+echo "ok - several SOURCEs and a plain archive; a compressed one is refused"
+
+on_nodes 3 only --nodes-only >pack.log
+grep -q 'on these nodes only' pack.log || fail "$(cat pack.log)"
+equal "--nodes-only" "index manifest" "$(cd only && echo *)"
+read_all "--nodes-only" --emulate 3 --dataset only
+expect_status 125 launch --emulate 2 --dataset only -- true
+one_line err '/only: 2 of 8 partitions are on no node of this job \(2, 5\): '
+expect_status 125 launch --emulate 3 --dataset only --purge -- true
+one_line err 'leave --purge out'
+echo "ok - --nodes-only: read by a job on the same nodes, and missing partitions are named"
+
+# A rank that is killed ends all, and nothing is taken for whole. A large file at the highest level takes seconds.
+seq 1000000 6000000 >source/slow
+ranks() { pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local "; }
+begun() { [ "$(find local -path '*/.pack-*/part-*' 2>/dev/null | wc -l)" = 8 ]; }
+gone() { ! ranks >/dev/null; }
+begin() { # OPTION...
+  rm -rf slow local/*
+  "$bin/fs-prepare" pack --local-dir "$work/local" --emulate 3 --codec lz4hc:12 --block-size 4M --jobs 1 "$@" \
+    source slow >out 2>err &
+  packing=$!
+  wait_until 20 begun
+}
+ended() { # STATUS: and nothing is there, but what a killed rank has left
+  local status=0
+  wait "$packing" || status=$?
+  equal "exit status" "$1" "$status"
+  wait_until 10 gone
+  [ ! -e slow ] || fail "a dataset is there"
+  [ -z "$(find local -name '*.stamp')" ] || fail "a staged copy is there"
+}
+nth() { ranks | sed -n "$1p"; }
+begin
+kill -9 "$(nth 2)"
+ended 1
+one_line err 'node 1 \(.*\) was killed by signal 9 while it packed; there is no new dataset$'
+[ -n "$(find local -name '.pack-*')" ] || fail "a killed rank left nothing"
+"$bin/fs-launch" clean --local-dir local >clean.out 2>&1
+equal "left after clean" "" "$(find local -name '.pack-*')"
+begin
+kill -INT "$packing"
+ended 130
+one_line err 'interrupted; nothing is left behind$'
+equal "left after an interrupt" "" "$(find local -name '.pack-*' && ls -d .slow.partial-* 2>/dev/null)"
+begin --node-timeout 5
+stopped=$(nth 3)
+kill -STOP "$stopped"
+ended 1
+one_line err 'node 2 has not answered for 5 s; '
+echo "ok - killed, interrupted and stopped ranks"
+
+begin
+kill -9 "$(nth 1)"
+ended 1
+one_line err 'node 0 \(.*\) was killed by signal 9'
+rm source/slow
+"$bin/fs-prepare" pack source plain >pack.log
+on_nodes 3 slow >pack.log
+equal "left after a killed one" "" "$(find local -name '.pack-*' && ls -d .slow.partial-* 2>/dev/null)"
+read_all "after a killed one" --emulate 3 --dataset slow
+echo "ok - a later pack removes what a killed one has left"
+
+rm -rf local/*
+"$bin/fs-prepare" place --emulate 2 --replicas 2 --local-dir local plain 2>err || fail "$(cat err)"
+equal "placed" 16 "$(find local -name 'part-*.stamp' | wc -l)"
+read_all "placed" --emulate 2 --replicas 2 --dataset plain
+expect_status 2 "$bin/fs-prepare" place plain
+one_line err 'place: --local-dir is missing'
+echo "ok - place"
+
+expect_status 2 "$bin/fs-prepare" pack --emulate 2 source other
+one_line err '--emulate: give the nodes. directory with --local-dir$'
+expect_status 1 on_nodes 2 slow
+one_line err 'a dataset exists already'
+touch local/file
+expect_status 1 "$bin/fs-prepare" pack --local-dir "$work/local/file" source other
+one_line err 'local/file.*: cannot be written: Not a directory$'
+[ ! -e other ] || fail "a dataset was left"
+no_leftovers
+echo "ok - refused in one line"
