@@ -7,8 +7,8 @@
 random_files "$work/source" 200 7 1 100 5000 40000 300000
 pack "$work/source" "$work/ds" --partitions 5 --mount "$mnt"
 cp -a "$work/source" "$work/before"
-find "$work/source" -type f | head -n 40 | xargs rm
-for f in $(find "$work/source" -type f | head -n 40); do echo changed >>"$f"; done
+find "$work/source" -type f | sort | sed -n 1,40p | xargs rm
+for f in $(find "$work/source" -type f | sort | sed -n 1,40p); do echo changed >>"$f"; done
 local=$work/local
 
 # job NODES COMMAND: a job that reads all, runs COMMAND, and reads all again in new processes.
