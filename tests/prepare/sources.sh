@@ -149,7 +149,7 @@ one_line err 'give one with --mount'
 refuses "is in shard-001.tar and in shard-001.tar" --shards merge --mount "$mnt" shard-001.tar shard-001.tar
 grep -q '60 names collide; give each SOURCE its own directory' err || fail 'no advice'
 packs --shards nest shard-003.tar
-equal 'a single nested shard' shard-003 "$("$prepare" list ds | head -n 1)"
+equal 'a single nested shard' shard-003 "$("$prepare" list ds | sed -n 1p)"
 ok 'shards, nested and merged'
 
 # Several SOURCEs
