@@ -121,8 +121,10 @@ static pid_t start(int number) {
   alarm(MOST_SECONDS);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
-  if (number < 0) daemon_main();
-  client(&shared->client[number]);
+  if (number < 0)
+    daemon_main();
+  else
+    client(&shared->client[number]);
   _exit(0);
 }
 
