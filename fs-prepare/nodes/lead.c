@@ -390,16 +390,15 @@ static void leave(void) {
   fs_nodes_flush(nodes);
 }
 
-static fs_err adopt(struct fs_nodes *n) {
-  char path[PATH_MAX], part[PATH_MAX + FS_PART_NAME_SIZE + 1], name[FS_PART_NAME_SIZE];
-  if (realpath(n->o.dataset, path) == NULL) return -errno;
+/* Before the dataset gets its name: with --nodes-only these copies are the only ones, and the dataset
+   that is there so far must not go before they are. */
+static fs_err adopt(const struct fs_target *t) {
+  char path[PATH_MAX];
+  if ((size_t)snprintf(path, sizeof path, "%s/%s", t->parent, t->temp) >= sizeof path) return -ENAMETOOLONG;
   struct fs_msg *m = fs_msg_new(FS_NODES_ADOPT);
   fs_msg_text(m, path);
-  fs_nodes_send_all(n, m);
-  fs_err err = wait_answers(n);
-  snprintf(part, sizeof part, "%s/%s", path, fs_part_name(0, name));
-  if (n->o.nodes_only) unlink(part); /* the empty lock of the target */
-  return err;
+  fs_nodes_send_all(nodes, m);
+  return wait_answers(nodes);
 }
 
 static void summary(const struct fs_nodes *n) {
@@ -419,8 +418,14 @@ static void summary(const struct fs_nodes *n) {
 }
 
 int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
-  static const struct fs_pack_nodes functions = {
-      .begin = begin, .window = window, .step = step, .stored = stored, .finish = finish, .seal = seal, .leave = leave};
+  static const struct fs_pack_nodes functions = {.begin = begin,
+                                                 .window = window,
+                                                 .step = step,
+                                                 .stored = stored,
+                                                 .finish = finish,
+                                                 .seal = seal,
+                                                 .adopt = adopt,
+                                                 .leave = leave};
   static fs_nodes_fn *const handlers[FS_NODES_KINDS] = {
       [FS_NODES_READY] = on_ready,   [FS_NODES_ENCODED] = on_encoded, [FS_NODES_KEPT] = on_kept,
       [FS_NODES_SUMS] = on_sums,     [FS_NODES_SEALED] = on_answer,   [FS_NODES_ADOPTED] = on_adopted,
@@ -436,8 +441,6 @@ int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
   fs_pack_nodes = &functions;
   int status = fs_prep_pack(argc, argv);
   bool packed = status == FS_EXIT_OK || status == FS_EXIT_LEFT_OUT;
-  if (packed && adopt(n) < 0) status = FS_EXIT_FAILED;
-  packed = packed && status != FS_EXIT_FAILED;
   if (packed) summary(n);
   leave();
   return packed ? fs_prep_finish(status) : status;

@@ -26,7 +26,7 @@ enum fs_nodes_kind {
   FS_NODES_SUMS,    /* owner -> lead: the checksums of its partitions */
   FS_NODES_SEAL,    /* lead -> all: the dataset id */
   FS_NODES_SEALED,  /* owner -> lead: its partitions are on the disk */
-  FS_NODES_ADOPT,   /* lead -> all: the dataset is there; make staged copies */
+  FS_NODES_ADOPT,   /* lead -> all: index and manifest are there; make staged copies */
   FS_NODES_ADOPTED, /* owner -> lead: how many bytes are staged */
   FS_NODES_END,     /* lead -> all: it is over */
   FS_NODES_FAILED,  /* node -> lead: a line for the user */

@@ -12,7 +12,6 @@
 #include "nodes.h"
 
 #define TAG 1u
-#define RECEIVES 4u
 #define ALIVE_NS (2 * FS_NS_PER_S)
 #define CUT_NS (3 * FS_NS_PER_S)
 #define NAP_NS 100000
@@ -24,7 +23,9 @@ struct receive {
 };
 
 static struct fs_nodes *self; /* fs_net's call-backs have no context of ours */
-static struct receive receives[RECEIVES];
+/* One at a time: of several that wait, a short message may be there before a long one that was sent
+   earlier. */
+static struct receive receive;
 
 struct fs_msg *fs_msg_new(enum fs_nodes_kind kind) {
   struct fs_msg *m = calloc(1, sizeof *m);
@@ -167,13 +168,10 @@ fs_err fs_nodes_open(struct fs_nodes *n, struct fs_net *net) {
   n->heard_ns = calloc(n->nodes, sizeof *n->heard_ns);
   gethostname(n->host, sizeof n->host - 1);
   fs_err err = n->heard_ns != NULL ? 0 : -ENOMEM;
-  for (unsigned i = 0; i < RECEIVES && err == 0; i++) {
-    receives[i] = (struct receive){.op.done = received, .nodes = n, .data = malloc(receive_size(n))};
-    err = receives[i].data == NULL
-              ? -ENOMEM
-              : fs_net_recv(net, FS_NET_ANY, TAG, receives[i].data, receive_size(n), &receives[i].op);
-  }
-  return err;
+  if (err < 0) return err;
+  receive = (struct receive){.op.done = received, .nodes = n, .data = malloc(receive_size(n))};
+  if (receive.data == NULL) return -ENOMEM;
+  return fs_net_recv(net, FS_NET_ANY, TAG, receive.data, receive_size(n), &receive.op);
 }
 
 void fs_nodes_send(struct fs_nodes *n, uint32_t to, struct fs_msg *m) {

@@ -209,6 +209,7 @@ static fs_err write_dataset(struct pack *p) {
   if (err == 0 && fs_prep_signal != 0) err = -EINTR;
   fs_builder_release(index, size);
   if (err == 0 && is_as_before(p)) return 0; /* the dataset stays */
+  if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->adopt(&p->target);
   return err < 0 ? err : fs_target_commit(&p->target);
 }
 

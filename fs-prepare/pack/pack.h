@@ -468,7 +468,8 @@ struct fs_pack_nodes {
   fs_err (*stored)(const struct fs_batch *b); /* tells the nodes where this batch's chunks are placed */
   fs_err (*finish)(struct fs_parts *p);       /* fills in the records' checksums */
   fs_err (*seal)(struct fs_parts *p, const uint8_t dataset_id[16]);
-  void (*leave)(void); /* before the process ends after a failure: removes what the nodes have */
+  fs_err (*adopt)(const struct fs_target *t); /* makes staged copies of the dataset, which has no name so far */
+  void (*leave)(void);                        /* before the process ends after a failure: removes what the nodes have */
 };
 extern const struct fs_pack_nodes *fs_pack_nodes;
 

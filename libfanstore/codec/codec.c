@@ -28,18 +28,20 @@ static const struct fs_codec_rec fs_first_rows[FS_CODEC_ROWS_MIN] = {
 fs_err fs_codec_set_open(struct fs_codec_set *set, const struct fs_codec_rec *rows, uint64_t n, const char *strings,
                          uint64_t strings_size) {
   if (n < FS_CODEC_ROWS_MIN || n > FS_CODEC_ROWS_MAX) return -EBADMSG;
-  if (memcmp(rows, fs_first_rows, sizeof(fs_first_rows)) != 0) return -EBADMSG;
+  *set = (struct fs_codec_set){.n = (uint32_t)n, .strings = strings};
+  memcpy(set->rows, rows, n * sizeof(*rows));
+  if (memcmp(set->rows, fs_first_rows, sizeof(fs_first_rows)) != 0) return -EBADMSG;
   for (uint64_t i = FS_CODEC_ROWS_MIN; i < n; i++) {
-    const struct fs_codec_rec *r = &rows[i];
+    const struct fs_codec_rec *r = &set->rows[i];
     if (r->family == FS_FAMILY_RAW || r->dict_len > FS_DICT_MAX) return -EBADMSG;
     if (r->dict > strings_size || r->dict_len > strings_size - r->dict) return -EBADMSG;
   }
-  *set = (struct fs_codec_set){.rows = rows, .n = (uint32_t)n, .strings = strings};
   return 0;
 }
 
 void fs_codec_set_first(struct fs_codec_set *set) {
-  *set = (struct fs_codec_set){.rows = fs_first_rows, .n = FS_CODEC_ROWS_MIN};
+  *set = (struct fs_codec_set){.n = FS_CODEC_ROWS_MIN};
+  memcpy(set->rows, fs_first_rows, sizeof(fs_first_rows));
 }
 
 bool fs_codec_known(const struct fs_codec_set *set, uint32_t row) {
@@ -168,8 +170,29 @@ static ZSTD_DCtx *fs_work_zstd(void *work) {
 
 /* ---- decoding ---- */
 
+/* Returns true if the stored bytes are one frame as fs_encode writes it: without checksum and
+   dictionary's number, and with nothing behind it. zstd looks for a further frame behind one, and
+   reads up to three bytes too many there. */
+static bool fs_zstd_frame(const uint8_t *p, size_t n) {
+  static const uint8_t size_bytes[] = {0, 2, 4, 8};
+  if (n == 0 || (p[0] & 0x1f) != 0) return false;
+  const bool single = p[0] & 0x20;
+  size_t at = 1u + (single ? 0u : 1u) + (p[0] < 0x40 && single ? 1u : size_bytes[p[0] >> 6]);
+  for (bool last = false; !last;) {
+    if (at > n || n - at < 3) return false;
+    const uint32_t head = p[at] | (uint32_t)p[at + 1] << 8 | (uint32_t)p[at + 2] << 16, kind = head >> 1 & 3;
+    const size_t len = kind == 1 ? 1 : head >> 3;
+    at += 3;
+    if (kind == 3 || len > n - at) return false;
+    at += len;
+    last = head & 1;
+  }
+  return at == n;
+}
+
 static fs_err fs_zstd_decode(struct fs_codec_set *set, uint32_t row, const void *src, size_t src_len, void *dst,
                              size_t n, void *work) {
+  if (!fs_zstd_frame(src, src_len)) return -EBADMSG;
   ZSTD_DCtx *zstd = fs_work_zstd(work);
   void *dict = set->rows[row].dict_len > 0 ? fs_dict_of(set, row) : NULL;
   if (!zstd || (!dict && set->rows[row].dict_len > 0)) return -ENOMEM;

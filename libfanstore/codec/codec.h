@@ -14,9 +14,10 @@
 #include "fanstore/format.h"
 #include "util/base.h"
 
-/* The table of an opened dataset. May be copied until the first decoding. */
+/* The table of an opened dataset: a copy, since the index may change while it is mapped. May be
+   copied until the first decoding. */
 struct fs_codec_set {
-  const struct fs_codec_rec *rows;
+  struct fs_codec_rec rows[FS_CODEC_ROWS_MAX];
   uint32_t n;
   const char *strings; /* the dictionaries' offsets count from here */
   void *_Atomic dicts; /* dictionaries that are prepared for zstd, or NULL */

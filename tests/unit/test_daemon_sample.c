@@ -217,6 +217,8 @@ static void test_waits(void **state) {
   assert_non_null(strstr(said, " wait_worst=0 "));
   atomic_fetch_add(&idle->channel->counter[FS_C_OPENS], 1);
   assert_non_null(strstr(second_later(), "@fs waits rank=0 worst_pid=2 worst_us=700000 counts=0:1,"));
+  fs_clients_forget(d, idle);
+  fs_clients_bury(d);
 }
 
 int main(void) {

@@ -255,12 +255,15 @@ static uint32_t not_open(struct output_opened *held) {
 }
 
 /* Opens the file by a batch, if no other descriptor of this process has it open. What the process has
-   written itself is then published. */
+   written itself is then published. While a program of this node has a lock, homes are asked: what
+   was written under a lock may be in another file than the locked one. */
 static bool open_brought(uint32_t entry, struct output_opened *held) {
   struct fs_opened h;
   struct fs_record r;
   const struct before b = before_asking(entry, held);
-  bool may = fs_vfork_depth == 0 && atomic_load(&held->snapshot) == 0 && fs_output_written_end(entry) == 0;
+  const struct fs_node *node = fs_names_node();
+  bool may = fs_vfork_depth == 0 && atomic_load(&held->snapshot) == 0 && fs_output_written_end(entry) == 0 &&
+             node != NULL && atomic_load(&node->ctl->lock_owners) == 0;
   if (!may || b.version == 0 || !record_of(entry, held, &r) || r.version != b.version) return false;
   uint32_t token = fs_batch_open(&r, b.appended, &h);
   if (token == 0) return false;
@@ -279,7 +282,7 @@ fs_err fs_output_open(uint32_t entry, uint32_t slot, int flags) {
   if (held == NULL) return -EUCLEAN;
   uint32_t others = atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
   atomic_store(&held->slot, slot);
-  bool batch = slot != 0 && others == 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_TRUNC | O_APPEND));
+  bool batch = slot != 0 && others == 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC);
   if (batch && open_brought(entry, held)) return 0;
   fs_err err = fs_output_refresh(entry);
   if (err != 0) fs_output_unpin(entry, true); /* another thread's close may have left the end to this one */

@@ -16,7 +16,7 @@ static fs_err adopt(struct fs_stage *s, const struct fs_stage_item *item, int fr
   if (fchmodat(from, name, 0400, 0) < 0) return -errno;
   fs_stamp_remove(s->dir_fd, item);
   if (renameat(from, name, s->dir_fd, item->name) < 0) return -errno;
-  return fs_stamp_write(s->dir_fd, item);
+  return fs_stamp_write(s->dir_fd, item, true);
 }
 
 fs_err fs_stage_adopt(struct fs_stage *s, uint32_t p, int from, const char *name, char *why, size_t why_size) {

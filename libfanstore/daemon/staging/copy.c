@@ -157,7 +157,7 @@ static fs_err copy_item_locked(struct stage_copy *c, bool *fresh) {
   if (c->stopped) return copy_fail(c, err, false);
   if (err < 0) err = copy_from_source(c);
   if (err < 0) return err;
-  err = fs_stamp_write(dir, c->item);
+  err = fs_stamp_write(dir, c->item, true);
   return err < 0 ? copy_fail(c, err, false) : 0;
 }
 

@@ -51,8 +51,9 @@ void fs_stage_reuse(const struct fs_stage *s);
 
 /* Returns true if the item's stamp fits the copy that is there. */
 bool fs_stamp_fits(int dir, const struct fs_stage_item *item);
-/* Stamps the copy that is there. The caller has checked and synced it. */
-fs_err fs_stamp_write(int dir, const struct fs_stage_item *item);
+/* Stamps the copy that is there. The caller has checked and synced it. Without `sync`, the stamp may
+   be gone after the machine stops; then the copy is checked again. */
+fs_err fs_stamp_write(int dir, const struct fs_stage_item *item, bool sync);
 void fs_stamp_remove(int dir, const struct fs_stage_item *item);
 
 /* Opens the local copy of the index in place of the source's. If verify is set, reads and checks

@@ -28,10 +28,9 @@ static void reuse_part(int dir, const struct fs_stage_item *item, int other, con
   unlinkat(dir, item->temporary, 0);
   if (linkat(other, item->name, dir, item->temporary, 0) < 0) return;
   bool good = same_file(dir, item->temporary, other, item->name) && fs_stamp_fits(other, &theirs);
-  if (good && renameat(dir, item->temporary, dir, item->name) == 0)
-    fs_stamp_write(dir, item); /* without a stamp, the copy is checked when it is staged */
-  else
-    unlinkat(dir, item->temporary, 0);
+  /* Without a stamp, the copy is checked when it is staged. */
+  if (good && renameat(dir, item->temporary, dir, item->name) == 0) fs_stamp_write(dir, item, false);
+  unlinkat(dir, item->temporary, 0); /* rename leaves it if both names were links to one file */
 }
 
 static void reuse_from(const struct fs_stage *s, int other, const uint8_t id[16]) {

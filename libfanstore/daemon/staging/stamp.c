@@ -60,7 +60,7 @@ bool fs_stamp_fits(int dir, const struct fs_stage_item *item) {
   return memcmp(&want, &have, sizeof(have)) == 0;
 }
 
-fs_err fs_stamp_write(int dir, const struct fs_stage_item *item) {
+fs_err fs_stamp_write(int dir, const struct fs_stage_item *item, bool sync) {
   struct fs_stamp stamp;
   char name[64], temporary[64];
   fs_err err = stamp_make(dir, item, &stamp);
@@ -71,7 +71,7 @@ fs_err fs_stamp_write(int dir, const struct fs_stage_item *item) {
   FS_AUTO_CLOSE int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return -errno;
   err = fs_write_full(fd, &stamp, sizeof(stamp));
-  if (err == 0 && fsync(fd) < 0) err = -errno;
+  if (err == 0 && sync && fsync(fd) < 0) err = -errno;
   if (err == 0 && renameat(dir, temporary, dir, name) < 0) err = -errno;
   if (err < 0) unlinkat(dir, temporary, 0);
   return err;
