@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of the commands, and what they share. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ int fs_prep_finish(int status) {
   bool failed = ferror(stdout);
   errno = 0;
   if (fflush(stdout) == 0 && !failed) return status;
+  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  if (poll(&out, 1, 0) == 1 && out.revents & POLLERR) return status; /* its reader has seen enough, as head does */
   fs_say("standard output cannot be written: %s", errno != 0 ? strerror(errno) : "not all of it was");
   return FS_EXIT_FAILED;
 }

@@ -206,8 +206,8 @@ static fs_err choose(struct chooser *c, size_t longest, struct fs_verdict *v) {
 
 fs_err fs_choose(const struct fs_choose *in, struct fs_verdict *v) {
   *v = (struct fs_verdict){.best.encoding.element = 1, .next.encoding.element = 1};
-  if (in->n == 0) { /* each file decides for itself */
-    const bool zstd = in->rate == 0;
+  if (in->n == 0) {                                /* each file decides for itself */
+    const bool zstd = in->rate == 0 && !in->small; /* too slow for small blocks without a dictionary */
     v->best.encoding.family = zstd ? FS_FAMILY_ZSTD : FS_FAMILY_LZ4;
     v->best.encoding.level = zstd ? FS_AUTO_ZSTD_LEVEL : FS_AUTO_LZ4_LEVEL;
     return 0;

@@ -45,7 +45,7 @@ static void print_line(const struct line *l, const struct fs_encoding *e, const 
   if (l->kind->rate > 0) snprintf(rate, sizeof rate, "%.2f GB/s", l->kind->rate / 1e9);
   print_counts(name, l);
   printf("  %-16s %9s", fs_encoding_text(e, text), rate);
-  if (v->next.encoding.family != FS_FAMILY_RAW && v->plain != 0)
+  if (v->next.encoding.family != FS_FAMILY_RAW && v->next.unbound < v->best.stored)
     printf("  %s: %.3f, %.2f GB/s", fs_encoding_text(&v->next.encoding, text),
            (double)v->next.unbound / (double)v->plain, (double)v->plain / (double)FS_MAX(v->next.cost_ns, 1));
   printf("\n");
@@ -58,7 +58,7 @@ void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
   count(lines, kinds, plan->tree);
   qsort(lines, kinds->n, sizeof *lines, by_plain);
   printf("  %-20s %9s %9s %9s %6s  %-16s %9s%s\n", "kind", "files", "plain", "stored", "ratio", "codec", "decoding",
-         plan->opts->codec == FS_CHOOSE_AUTO ? "  over the budget" : "");
+         plan->opts->codec == FS_CHOOSE_AUTO ? "  smaller, but too slow" : "");
   for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
     if (i < ROWS) {
       const uint32_t row = plan->codecs.of_kind[lines[i].kind - kinds->kind];
