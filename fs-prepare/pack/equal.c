@@ -211,6 +211,17 @@ static int equal_items(const struct fs_tree *tree, const struct fs_item *a, cons
   return err < 0 ? err : equal;
 }
 
+/* Compares an item with a kept one as the dataset that is updated has it: SOURCE's may have changed. */
+static int equal_kept(const struct fs_plan *plan, const struct fs_item *item, const struct fs_item *kept) {
+  struct fs_dataset *old = &plan->update->old;
+  struct fs_block b;
+  const int64_t n = fs_index_lookup(&old->ix, kept->path, strlen(kept->path));
+  if (n < 0 || old->ix.entries[n].size != item->size || fs_index_block(&old->ix, (uint32_t)n, 0, &b) < 0) return 0;
+  if (b.partition != kept->blocks[0].partition || b.offset != kept->blocks[0].offset) return 0;
+  int equal = fs_item_equal(plan->tree, item, old, (uint32_t)n);
+  return equal == -EBADMSG ? 0 : equal;
+}
+
 /* Compares each file of a run with the earlier ones that are no aliases. */
 static void compare_run(void *ctx, uint64_t r) {
   struct search *s = ctx;
@@ -222,7 +233,7 @@ static void compare_run(void *ctx, uint64_t r) {
       const struct fs_item *first = &tree->items[s->c[k].item];
       if (first->alias) continue;
       if (atomic_load(&s->failed) || fs_prep_signal != 0) return;
-      int equal = equal_items(tree, item, first);
+      int equal = first->kept ? equal_kept(s->plan, item, first) : equal_items(tree, item, first);
       if (equal < 0 && equal != -EINTR) fail(s, item, equal);
       if (equal <= 0) continue;
       item->alias = true;

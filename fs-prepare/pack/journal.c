@@ -67,7 +67,8 @@ static void hash_item(struct fs_xxh3_stream *h, const struct fs_item *item) {
                               item->followed,
                               item->alias ? item->same + 1 : 0,
                               item->group,
-                              item->kept};
+                              item->kept,
+                              item->source};
   fs_xxh3_update(h, item->path, strlen(item->path) + 1);
   if (item->target != NULL) fs_xxh3_update(h, item->target, strlen(item->target) + 1);
   fs_xxh3_update(h, numbers, sizeof numbers);
@@ -80,11 +81,27 @@ static void hash_archive(struct fs_xxh3_stream *h, const struct fs_source *src) 
   fs_xxh3_update(h, numbers, sizeof numbers);
 }
 
+/* What is encoded how, and in which order. What is read for this may fail in one run and not in the
+   next. */
+static void hash_plan(struct fs_xxh3_stream *h, const struct fs_plan *plan) {
+  const struct fs_pack_codecs *c = &plan->codecs;
+  for (uint32_t i = 0; i < c->n; i++) {
+    const struct fs_encoding *e = &c->row[i];
+    const uint64_t numbers[] = {e->family, e->element, (uint64_t)e->level, e->dict_len};
+    fs_xxh3_update(h, numbers, sizeof numbers);
+    if (e->dict_len != 0) fs_xxh3_update(h, e->dict, e->dict_len);
+  }
+  fs_xxh3_update(h, c->of_kind, sizeof c->of_kind);
+  for (uint64_t i = 0; i < plan->tree->n; i++) fs_xxh3_update(h, &plan->tree->items[i].kind, 1);
+  fs_xxh3_update(h, plan->order, plan->norder * sizeof *plan->order);
+}
+
 static fs_err fingerprint(struct fs_journal *j) {
   struct fs_xxh3_stream *h = fs_xxh3_new();
   if (h == NULL) return -ENOMEM;
   for (size_t i = 0; i < j->plan->tree->n; i++) hash_item(h, &j->plan->tree->items[i]);
   for (uint32_t i = 0; i < j->plan->tree->nsources; i++) hash_archive(h, &j->plan->tree->sources[i]);
+  hash_plan(h, j->plan);
   j->source = fs_xxh3_digest(h);
   j->options = hash_options(j->plan);
   fs_xxh3_free(h);
@@ -251,11 +268,18 @@ static bool block_fits(const struct fs_store *s, const struct fs_built_block *b)
          b->offset <= s->parts.out[b->partition].size && b->stored_len <= s->parts.out[b->partition].size - b->offset;
 }
 
+static bool may_be_same(const struct fs_item *item, const struct fs_item *other) {
+  return other != item && S_ISREG(other->mode) && !other->alias && other->nblocks != 0 && other->size == item->size;
+}
+
 /* Takes over an item and the blocks behind its record. */
 static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct item_rec *ir, const uint8_t *blocks) {
+  const struct fs_tree *tree = s->plan->tree;
   const uint64_t block = s->plan->opts->block_size, all = (item->size + block - 1) / block;
-  if (ir->first != item->nblocks || ir->nblocks > all - item->nblocks || ir->same1 > s->plan->tree->n) return -EUCLEAN;
+  if (ir->first != item->nblocks || ir->nblocks > all - item->nblocks || ir->codec >= s->plan->codecs.n)
+    return -EUCLEAN;
   if (ir->same1 != 0) {
+    if (ir->same1 > tree->n || !may_be_same(item, &tree->items[ir->same1 - 1])) return -EUCLEAN;
     item->alias = true;
     item->same = ir->same1 - 1;
     return 0;
@@ -267,8 +291,11 @@ static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct 
   item->codec = ir->codec;
   item->flags = ir->flags;
   item->same = ir->plain;
-  for (uint64_t i = ir->first; i < item->nblocks; i++)
-    if (!block_fits(s, &item->blocks[i])) return -EUCLEAN;
+  for (uint64_t i = ir->first; i < item->nblocks; i++) {
+    const uint64_t stored = item->blocks[i].stored_len;
+    if (!block_fits(s, &item->blocks[i]) || stored == 0 || stored > FS_MIN(block, item->size - i * block))
+      return -EUCLEAN;
+  }
   return 0;
 }
 

@@ -31,7 +31,7 @@ struct groups {
 };
 
 static bool is_packed(const struct fs_item *item) {
-  return S_ISREG(item->mode) && !item->alias && item->size != 0;
+  return S_ISREG(item->mode) && !item->alias && !item->kept && item->size != 0;
 }
 
 /* Returns the length of the longest directory, with its slash, that all packed files are below. */

@@ -69,7 +69,7 @@ static fs_err find_places(struct sampling *s) {
   }
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
-    if (S_ISREG(item->mode) && !item->alias && item->size != 0)
+    if (S_ISREG(item->mode) && !item->alias && !item->kept && item->size != 0)
       find_in(&s->of[item->kind], &s->kinds->kind[item->kind], item, i, s->plan->opts->block_size);
   }
   return 0;
@@ -209,6 +209,7 @@ static int row_of(struct fs_plan *plan, const struct fs_encoding *e) {
 static fs_err add_rows(const struct fs_kinds *kinds, struct fs_plan *plan) {
   for (uint32_t i = 0; i < kinds->n; i++) {
     int row = row_of(plan, &kinds->kind[i].verdict.best.encoding);
+    if (row == -ENOSPC) row = FS_CODEC_LZ4; /* many updates have filled the table */
     if (row < 0) return row;
     plan->codecs.of_kind[i] = (uint8_t)row;
   }

@@ -12,6 +12,11 @@
 
 #define SMALL_ALIGN 8u /* alignment of everything except large raw files */
 
+struct kept_place {
+  uint64_t offset;
+  uint32_t partition, item;
+};
+
 struct fs_seen {
   uint64_t key;
   uint64_t item1; /* item + 1; 0: free */
@@ -30,12 +35,38 @@ static uint64_t content_key(const struct fs_chunk *c) {
   return key;
 }
 
-/* An update finds new content among what it keeps. */
+static bool in_one_piece(const struct fs_item *item) {
+  for (uint64_t i = 1; i < item->nblocks; i++) {
+    const struct fs_built_block *a = &item->blocks[i - 1], *b = &item->blocks[i];
+    if (a->partition != b->partition || a->offset + a->stored_len != b->offset) return false;
+  }
+  return true;
+}
+
+static int by_place(const void *va, const void *vb) {
+  const struct kept_place *a = va, *b = vb;
+  if (a->partition != b->partition) return a->partition < b->partition ? -1 : 1;
+  if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+  return a->item < b->item ? -1 : a->item > b->item;
+}
+
+/* An update finds new content among what it keeps. Of kept files that share their bytes one is
+   enough. A file that was cut is not found: it is no chunk of this run. */
 static fs_err see_kept(struct fs_store *s) {
   const struct fs_tree *tree = s->plan->tree;
+  FS_AUTO_FREE struct kept_place *place = malloc((tree->n + 1) * sizeof *place);
+  size_t n = 0;
   fs_err err = 0;
-  for (size_t i = 0; i < tree->n && err == 0; i++)
-    if (tree->items[i].kept && tree->items[i].size <= s->plan->chunk) err = fs_store_seen(s, i);
+  if (place == NULL) return -ENOMEM;
+  for (size_t i = 0; i < tree->n; i++) {
+    const struct fs_item *item = &tree->items[i];
+    if (item->kept && item->size <= s->plan->chunk && in_one_piece(item))
+      place[n++] = (struct kept_place){item->blocks[0].offset, item->blocks[0].partition, (uint32_t)i};
+  }
+  qsort(place, n, sizeof *place, by_place);
+  for (size_t i = 0; i < n && err == 0; i++)
+    if (i == 0 || place[i].partition != place[i - 1].partition || place[i].offset != place[i - 1].offset)
+      err = fs_store_seen(s, place[i].item);
   return err;
 }
 

@@ -213,12 +213,18 @@ static bool is_journal_of(int dir, int journal) {
          a.st_dev == b.st_dev;
 }
 
+/* Returns true if only this user can have written it. */
+static bool is_mine(int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+}
+
 /* Takes over a left-over directory if its fs-prepare is dead and its journal has a checkpoint. */
 static bool adopt(struct fs_target *t, const char *temp) {
   FS_AUTO_CLOSE int journal = open_lock(t->parent_fd, temp);
   if (journal < 0 || !fs_journal_has_checkpoint(journal) || flock(journal, LOCK_EX | LOCK_NB) < 0) return false;
   FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (dir < 0 || !is_journal_of(dir, journal)) return false;
+  if (dir < 0 || !is_journal_of(dir, journal) || !is_mine(dir) || !is_mine(journal)) return false;
   snprintf(t->temp, sizeof t->temp, "%s", temp);
   t->temp_fd = FS_MOVE_FD(dir);
   t->journal_fd = FS_MOVE_FD(journal);
@@ -357,10 +363,11 @@ static fs_err exchange(struct fs_target *t) {
   return errno == EINVAL || errno == ENOSYS ? step_aside(t) : -errno;
 }
 
-/* Checks that DATASET is still the directory that is being updated. */
-static fs_err still_old(const struct fs_target *t) {
+/* Checks that the directory of this name, DATASET's or after the exchange the temporary one, is the
+   dataset that is being updated. */
+static fs_err still_old(const struct fs_target *t, const char *name) {
   struct stat st;
-  if (t->old_ino == 0 || (fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == t->old_ino &&
+  if (t->old_ino == 0 || (fstatat(t->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == t->old_ino &&
                           st.st_dev == t->old_dev))
     return 0;
   fs_say("%s: another fs-prepare has replaced it meanwhile; update again", t->path);
@@ -372,10 +379,12 @@ fs_err fs_target_commit(struct fs_target *t) {
   umask(mask);
   bool replace = false;
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
-  if (err == 0 && (may_make(t, t->replace, &replace) < 0 || still_old(t) < 0)) return -EEXIST;
-  if (err == 0 && replace)
+  if (err == 0 && (may_make(t, t->replace, &replace) < 0 || still_old(t, t->name) < 0)) return -EEXIST;
+  if (err == 0 && replace) {
     err = exchange(t); /* the old one now has the temporary name and is removed below */
-  else if (err == 0 && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
+    if (err == 0 && still_old(t, t->temp) < 0) return exchange(t) < 0 ? -EIO : -EEXIST;
+  }
+  if (err == 0 && !replace && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
     err = -errno; /* an empty directory may be there; one with contents is not replaced */
   if (err == 0) unlinkat(t->temp_fd, JOURNAL, 0); /* last: until now it kept others away */
   if (err == 0 && fsync(t->parent_fd) < 0) err = -errno;

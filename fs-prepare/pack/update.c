@@ -130,6 +130,7 @@ static void compare_one(void *ctx, uint64_t i) {
   struct match *m = ctx;
   if (m->entry[i] == 0 || atomic_load(&m->err) < 0) return;
   int same = fs_prep_signal != 0 ? -EINTR : same_content(m, &m->plan->tree->items[i], m->entry[i] - 1);
+  if (same < 0 && same != -EINTR && same != -ENOMEM && m->plan->opts->keep_going) same = 0; /* the pipeline says why */
   if (same == 0) m->entry[i] = 0;
   if (same >= 0 || atomic_exchange(&m->err, same) < 0 || same == -EINTR) return;
   fs_item_say(m->plan, &m->plan->tree->items[i], same);

@@ -51,7 +51,11 @@ bool fs_codec_known(const struct fs_codec_set *set, uint32_t row) {
 }
 
 bool fs_codec_partial(const struct fs_codec_set *set, uint32_t row) {
-  return row < set->n && set->rows[row].family <= FS_FAMILY_LZ4 && set->rows[row].element == 1;
+  return row < set->n && !fs_codec_works(set, row) && set->rows[row].dict_len == 0;
+}
+
+bool fs_codec_works(const struct fs_codec_set *set, uint32_t row) {
+  return fs_codec_known(set, row) && (set->rows[row].family == FS_FAMILY_ZSTD || set->rows[row].element > 1);
 }
 
 #define FS_NAMES(family)                                                                                               \
@@ -207,12 +211,12 @@ static fs_err fs_lz4_decode(const struct fs_codec_set *set, uint32_t row, const 
   const char *dict = r->dict_len > 0 ? set->strings + r->dict : NULL;
   int len = (int)src_len, want = (int)n, dict_len = (int)r->dict_len, got;
   if (src_len > INT_MAX || plain_len > INT_MAX) return -EBADMSG;
-  if (n == plain_len)
-    got = dict ? LZ4_decompress_safe_usingDict(src, dst, len, want, dict, dict_len)
-               : LZ4_decompress_safe(src, dst, len, want);
+  if (dict) /* the whole block: lz4 1.9.3 has no function for a part of it */
+    got = LZ4_decompress_safe_usingDict(src, dst, len, want, dict, dict_len);
+  else if (n == plain_len)
+    got = LZ4_decompress_safe(src, dst, len, want);
   else
-    got = dict ? LZ4_decompress_safe_partial_usingDict(src, dst, len, want, want, dict, dict_len)
-               : LZ4_decompress_safe_partial(src, dst, len, want, want);
+    got = LZ4_decompress_safe_partial(src, dst, len, want, want);
   return got == want ? 0 : -EBADMSG;
 }
 

@@ -37,6 +37,8 @@ bool fs_codec_known(const struct fs_codec_set *set, uint32_t row);
 const char *fs_codec_name(const struct fs_codec_set *set, uint32_t row);
 /* Returns whether the first bytes of a block can be decoded without the rest. */
 bool fs_codec_partial(const struct fs_codec_set *set, uint32_t row);
+/* Returns whether decoding a block of that row needs work memory. */
+bool fs_codec_works(const struct fs_codec_set *set, uint32_t row);
 
 /* Returns the bytes of memory that one decoding of a block of this set needs, or 0. The memory is
    aligned as malloc's, and its first FS_CODEC_WORK_HEAD bytes are zeros before its first use. It

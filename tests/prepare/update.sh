@@ -97,6 +97,27 @@ expect_status 0 "$prepare" pack --update --checksum again.tar archive
 grep -q 'packed 0 B' out || fail "--checksum of an archive: $(cat out)"
 ok 'archives as SOURCE'
 
+# Kept files that were cut, and a file that was changed under its old time: it stays as it was, and a new file does not
+# get its content.
+mkdir cut
+for i in 1 2 3 4; do head -c 700000 /dev/urandom >"cut/f$i"; done
+expect_status 0 "$prepare" pack cut cutds
+head -c 40000000 /dev/urandom >cut/big
+cp cut/f1 cut/copy
+expect_status 0 "$prepare" pack --update cut cutds
+same cutds cut
+cp -p cut/big before
+printf changed | dd of=cut/big bs=1 seek=1500000 conv=notrunc status=none
+touch -r before cut/big
+cp cut/big cut/new
+expect_status 0 "$prepare" pack --update cut cutds
+rm -rf got
+expect_status 0 "$prepare" unpack cutds got
+cmp got/new cut/new || fail 'a new file has the content that a kept one had'
+cmp got/big before || fail 'a file of the same size and time was packed again'
+rm -rf cut cutds got before
+ok 'kept files that were cut or changed under their old time'
+
 expect_status 1 "$prepare" pack --update --block-size 64K small ds
 one_line err 'another --block-size'
 expect_status 2 "$prepare" pack --update --force small ds

@@ -209,7 +209,7 @@ static uint32_t fs_prefix_wanted(const struct fs_dataset *ds, const struct fs_pi
 static fs_err fs_decode_to(struct fs_dataset *ds, const void *stored, const struct fs_block *b, void *dst,
                            uint32_t len) {
   struct fs_work_hold hold;
-  struct fs_dcache *c = fs_codec_partial(&ds->ix.codecs, b->codec) ? NULL : fs_dcache(ds);
+  struct fs_dcache *c = fs_codec_works(&ds->ix.codecs, b->codec) ? fs_dcache(ds) : NULL;
   fs_err err = fs_work_take(ds, b->codec, c ? &c->works : NULL, &hold);
   if (err < 0) return err;
   uint64_t began = fs_decode_begin();

@@ -57,7 +57,7 @@ static bool fs_work_find(const struct fs_dataset *ds, struct fs_works *works, st
 
 fs_err fs_work_take(const struct fs_dataset *ds, uint32_t row, void *_Atomic *word, struct fs_work_hold *hold) {
   *hold = (struct fs_work_hold){0};
-  if (fs_codec_partial(&ds->ix.codecs, row)) return 0;
+  if (!fs_codec_works(&ds->ix.codecs, row)) return 0;
   struct fs_works *works = word ? fs_works_of(ds, word) : NULL;
   if (works && fs_work_find(ds, works, hold)) return 0;
   hold->mapped = fs_work_room(ds);
