@@ -116,7 +116,7 @@ static void know(struct fs_worker *w, uint64_t item, struct fs_item *it, bool le
     w->known[at].item1 = item + 1;
     w->known[at].choice = atomic_load(&it->choice);
   }
-  if (!learn && w->known[at].item1 == item + 1) atomic_store(&it->choice, w->known[at].choice);
+  if (!learn && w->known[at].item1 == item + 1) atomic_store(&it->choice, (uint8_t)w->known[at].choice);
 }
 
 static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {

@@ -107,7 +107,7 @@ static int choice_of(const struct encoding *e, struct fs_item *item, int fd) {
   pthread_mutex_lock(&choice_lock);
   choice = atomic_load(&item->choice);
   if (choice == CHOICE_OPEN) choice = choose_by_samples(e, item, fd);
-  if (choice > CHOICE_OPEN) atomic_store(&item->choice, choice);
+  if (choice > CHOICE_OPEN) atomic_store(&item->choice, (uint8_t)choice);
   pthread_mutex_unlock(&choice_lock);
   return choice;
 }

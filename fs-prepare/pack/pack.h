@@ -100,12 +100,12 @@ struct fs_item {
   bool kept;     /* its blocks are those of the dataset that is updated */
   uint8_t codec;
   uint8_t flags;
-  uint8_t kind;       /* number of its kind (kinds.h) */
-  uint64_t plain_key; /* of nodes: that of its chunk */
-  _Atomic int choice; /* large files: CHOICE_* in encode.c */
-  uint32_t source;    /* number in tree->sources */
-  uint64_t same;      /* alias: the item; else XXH3 of the plain bytes if equal files are found by it, or 0 */
-  uint64_t group;     /* hard links: the same number for all of a group; 0: none */
+  uint8_t kind;           /* number of its kind (kinds.h) */
+  _Atomic uint8_t choice; /* large files: CHOICE_* in encode.c */
+  uint32_t source;        /* number in tree->sources */
+  uint64_t plain_key;     /* of nodes: that of its chunk */
+  uint64_t same;          /* alias: the item; else XXH3 of the plain bytes if equal files are found by it, or 0 */
+  uint64_t group;         /* hard links: the same number for all of a group; 0: none */
   struct fs_built_block *blocks;
   uint64_t nblocks; /* number of blocks */
 };
