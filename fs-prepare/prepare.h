@@ -11,6 +11,7 @@
 
 #include "format/manifest.h"
 #include "index/index.h"
+#include "util/grow.h"
 #include "util/say.h"
 #include "util/sys.h"
 #include "util/util.h"

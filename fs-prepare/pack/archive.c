@@ -142,16 +142,6 @@ static const char *why_link(const char *target) {
   return strlen(target) >= PATH_MAX ? "is a link to a path of more than 4095 bytes" : NULL;
 }
 
-static fs_err room(struct pass *p) {
-  if (p->n < p->room) return 0;
-  size_t want = p->room != 0 ? p->room * 2 : 64;
-  struct member *more = realloc(p->members, want * sizeof *more);
-  if (more == NULL) return -ENOMEM;
-  p->members = more;
-  p->room = want;
-  return 0;
-}
-
 static void free_member(struct member *m) {
   free(m->item.path);
   free(m->item.target);
@@ -178,7 +168,7 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
       .source = p->number,
   };
   bool full = m.item.path == NULL || (link != NULL && m.link == NULL) || (type == AE_IFLNK && m.item.target == NULL);
-  fs_err err = full ? -ENOMEM : room(p);
+  fs_err err = full ? -ENOMEM : fs_grow(&p->members, &p->room, p->n, sizeof *p->members);
   if (err < 0)
     free_member(&m);
   else
@@ -328,16 +318,17 @@ static fs_err resolve_links(struct pass *p) {
 
 /* Gives the last member of each name to the scan. */
 static fs_err keep_last(struct pass *p) {
+  struct fs_items *items = &p->scan->items;
   fs_err err = 0;
   for (size_t i = 0; i < p->n && err == 0; i++) {
     struct member *m = &p->members[i];
     bool replaced = i + 1 < p->n && strcmp(m->item.path, p->members[i + 1].item.path) == 0;
     p->scan->replaced += replaced && !S_ISDIR(m->item.mode);
     if (replaced || m->item.mode == 0 || fs_globs_match_above(&p->o->exclude, m->item.path)) continue;
-    err = fs_items_room(&p->scan->items);
+    err = fs_grow(&items->item, &items->room, items->n, sizeof *items->item);
     if (err < 0) break;
     p->scan->absolute += m->leading;
-    p->scan->items.item[p->scan->items.n++] = m->item;
+    items->item[items->n++] = m->item;
     m->item.path = m->item.target = NULL;
   }
   return err;

@@ -12,13 +12,7 @@
 #define NAMED 10u /* on stderr */
 
 fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why) {
-  if (l->n == l->room) {
-    size_t room = l->room != 0 ? 2 * l->room : 64;
-    struct fs_left *more = realloc(l->list, room * sizeof *more);
-    if (more == NULL) return -ENOMEM;
-    l->list = more;
-    l->room = room;
-  }
+  if (fs_grow(&l->list, &l->room, l->n, sizeof *l->list) < 0) return -ENOMEM;
   struct fs_left one = {.source = src != NULL ? src->path : NULL, .skip = src != NULL ? src->skip : 0};
   const bool prefix = src != NULL && src->prefix[0] != '\0';
   if (asprintf(&one.path, "%s%s%s", prefix ? src->prefix : "", prefix ? "/" : "", path) < 0) return -ENOMEM;

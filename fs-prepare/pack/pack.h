@@ -144,6 +144,8 @@ int fs_item_order(const void *a, const void *b);
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
    stderr. */
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
+/* Makes room for n more items. Returns 0, or a negative errno; -EFBIG after one line on stderr. */
+fs_err fs_tree_room(struct fs_tree *tree, size_t n);
 void fs_tree_free(struct fs_tree *tree);
 
 #define FS_KINDS_MAX 200u /* kinds of files (kinds.h) */

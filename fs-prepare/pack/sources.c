@@ -16,16 +16,6 @@
 #define MADE_MODE (S_IFDIR | 0755u)
 #define MADE_MTIME 315532800 /* 1980-01-01 00:00:00 UTC */
 
-fs_err fs_items_room(struct fs_items *items) {
-  if (items->n < items->room) return 0;
-  size_t want = items->room != 0 ? items->room * 2 : 64;
-  struct fs_item *more = realloc(items->item, want * sizeof *more);
-  if (more == NULL) return -ENOMEM;
-  items->item = more;
-  items->room = want;
-  return 0;
-}
-
 void fs_items_free(struct fs_items *items) {
   for (size_t i = 0; i < items->n; i++) {
     free(items->item[i].path);
@@ -36,13 +26,7 @@ void fs_items_free(struct fs_items *items) {
 }
 
 fs_err fs_problems_add(struct fs_problems *p, const char *path, const char *what) {
-  if (p->n == p->room) {
-    size_t want = p->room != 0 ? p->room * 2 : 16;
-    struct fs_problem *more = realloc(p->problem, want * sizeof *more);
-    if (more == NULL) return -ENOMEM;
-    p->problem = more;
-    p->room = want;
-  }
+  if (fs_grow(&p->problem, &p->room, p->n, sizeof *p->problem) < 0) return -ENOMEM;
   struct fs_problem one = {strdup(path), strdup(what)};
   p->problem[p->n] = one;
   if (one.path != NULL && one.what != NULL) {
@@ -217,7 +201,7 @@ static const struct fs_item *last_of(const struct join *j) {
 }
 
 static fs_err add_directory(struct join *j, const char *path, size_t len, uint32_t source) {
-  fs_err err = fs_items_room(&j->out);
+  fs_err err = fs_grow(&j->out.item, &j->out.room, j->out.n, sizeof *j->out.item);
   char *copy = err < 0 ? NULL : strndup(path, len);
   if (copy == NULL) return -ENOMEM;
   j->out.item[j->out.n++] = (struct fs_item){
@@ -274,7 +258,7 @@ static fs_err join_items(struct join *j, struct fs_item *items, size_t n) {
     bool drop = false;
     if (err == 0) err = check_item(j, &items[i], &drop);
     if (err == 0 && !drop) err = add_parents(j, &items[i]);
-    if (err == 0 && !drop) err = fs_items_room(&j->out);
+    if (err == 0 && !drop) err = fs_grow(&j->out.item, &j->out.room, j->out.n, sizeof *j->out.item);
     if (err == 0 && !drop) {
       j->out.item[j->out.n++] = items[i];
     } else {
@@ -315,16 +299,22 @@ static void scan_one(void *ctx, uint64_t i) {
   if (s->tree->sources[i].kind != FS_SOURCE_DIR) fs_archive_scan(s->o, &s->tree->sources[i], (uint32_t)i, &s->scan[i]);
 }
 
-/* Appends items to the tree's, which then has them. */
-static fs_err append(struct fs_tree *tree, struct fs_items *items) {
-  if (tree->n + items->n > FS_MAX_ENTRIES) {
-    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + items->n, FS_MAX_ENTRIES);
+fs_err fs_tree_room(struct fs_tree *tree, size_t n) {
+  if (tree->n + n > FS_MAX_ENTRIES) {
+    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + n, FS_MAX_ENTRIES);
     return -EFBIG;
   }
-  struct fs_item *more = realloc(tree->items, (tree->n + items->n + 1) * sizeof *more);
+  struct fs_item *more = realloc(tree->items, (tree->n + n + 1) * sizeof *more);
   if (more == NULL) return -ENOMEM;
-  if (items->n != 0) memcpy(more + tree->n, items->item, items->n * sizeof *more);
   tree->items = more;
+  return 0;
+}
+
+/* Appends items to the tree's, which then has them. */
+static fs_err append(struct fs_tree *tree, struct fs_items *items) {
+  fs_err err = fs_tree_room(tree, items->n);
+  if (err < 0) return err;
+  if (items->n != 0) memcpy(tree->items + tree->n, items->item, items->n * sizeof *items->item);
   tree->n += items->n;
   items->n = 0;
   return 0;

@@ -57,7 +57,6 @@ struct fs_items {
   struct fs_item *item;
   size_t n, room;
 };
-fs_err fs_items_room(struct fs_items *items); /* makes room for one more */
 void fs_items_free(struct fs_items *items);
 
 /* Names that cannot be packed. */

@@ -50,20 +50,8 @@ struct walker {
   char *example;              /* the first path of `outside` */
 };
 
-/* Makes room for one more element of an array that doubles. */
-static fs_err grow(void *array, size_t n, size_t *room, size_t size) {
-  void **p = array;
-  if (n < *room) return 0;
-  size_t want = *room != 0 ? *room * 2 : 64;
-  void *more = realloc(*p, want * size);
-  if (more == NULL) return -ENOMEM;
-  *p = more;
-  *room = want;
-  return 0;
-}
-
 static fs_err add_problem(struct walker *w, const char *path, const char *what) {
-  fs_err err = grow(&w->problems, w->nproblems, &w->problem_room, sizeof *w->problems);
+  fs_err err = fs_grow(&w->problems, &w->problem_room, w->nproblems, sizeof *w->problems);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) return -ENOMEM;
   w->problems[w->nproblems++] = (struct fs_walk_problem){.path = copy, .what = what};
@@ -96,7 +84,7 @@ static fs_err push(struct shared *sh, const char *path, const struct pending *p)
   char *copy = strdup(path);
   if (copy == NULL) return -ENOMEM;
   pthread_mutex_lock(&sh->lock);
-  fs_err err = grow(&sh->stack, sh->n, &sh->room, sizeof *sh->stack);
+  fs_err err = fs_grow(&sh->stack, &sh->room, sh->n, sizeof *sh->stack);
   if (err == 0) {
     sh->stack[sh->n] = *p;
     sh->stack[sh->n++].path = copy;
@@ -135,7 +123,7 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
                        const struct pending *p) {
   /* Names through symlinks are not counted. */
   bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE;
-  fs_err err = grow(&w->items, w->n, &w->room, sizeof *w->items);
+  fs_err err = fs_grow(&w->items, &w->room, w->n, sizeof *w->items);
   char *copy = err < 0 ? NULL : in_dataset(w->sh, path);
   if (copy == NULL) {
     free(target);
@@ -407,13 +395,8 @@ static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].n;
-  if (tree->n + total > FS_MAX_ENTRIES) {
-    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + total, FS_MAX_ENTRIES);
-    return -EFBIG;
-  }
-  struct fs_item *more = realloc(tree->items, (tree->n + total) * sizeof *more);
-  if (more == NULL) return -ENOMEM;
-  tree->items = more;
+  fs_err err = fs_tree_room(tree, total);
+  if (err < 0) return err;
   for (unsigned i = 0; i < n; i++) {
     if (ws[i].n != 0) memcpy(tree->items + tree->n, ws[i].items, ws[i].n * sizeof *tree->items);
     tree->n += ws[i].n;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "index/build.h"
+#include "util/grow.h"
 #include "util/util.h"
 
 #define FS_ARENA_CHUNK (1u << 20)
@@ -34,18 +35,6 @@ static void *fs_arena_get(struct fs_builder *b, size_t n) {
   void *p = c->bytes + c->used;
   c->used += n;
   return p;
-}
-
-/* Makes room for one more record in a growing array. Returns 0 or -ENOMEM. */
-static fs_err fs_grow(void *array, uint64_t *room, uint64_t used, size_t record) {
-  if (used < *room) return 0;
-  uint64_t more = *room ? *room * 2 : 256;
-  size_t bytes;
-  void *p = __builtin_mul_overflow(more, record, &bytes) ? NULL : realloc(*(void **)array, bytes);
-  if (!p) return -ENOMEM;
-  *(void **)array = p;
-  *room = more;
-  return 0;
 }
 
 struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align) {
