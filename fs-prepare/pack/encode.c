@@ -151,6 +151,13 @@ static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
   }
 }
 
+/* Hashes the plain bytes of a whole file, by which equal files of other kinds are found. */
+static void name_content(const struct fs_plan *plan, struct fs_chunk *c, const uint8_t *plain) {
+  const bool known = c->codec == FS_CODEC_RAW && c->nblocks == 1;
+  c->plain_xxh3 = known ? c->blocks[0].xxh3 : fs_xxh3(plain, c->plain_len);
+  if (plan->opts->local_dir != NULL) c->plain_key = fs_second_hash(plain, c->plain_len);
+}
+
 /* Reads the chunk's plain bytes. Returns -ESTALE if the item changed meanwhile. */
 static fs_err read_plain(const struct fs_tree *tree, int fd, const struct fs_chunk *c, uint8_t *plain) {
   const struct fs_item *item = &tree->items[c->item];
@@ -175,10 +182,6 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   c->stored = out;
   fs_err err = here ? 0 : read_plain(plan->tree, fd, c, raw ? out : plain);
   if (err < 0) return err;
-  if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO)
-    c->plain_xxh3 = fs_xxh3(raw && !here ? out : plain, c->plain_len);
-  if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO && plan->opts->local_dir != NULL)
-    c->plain_key = fs_second_hash(raw && !here ? out : plain, c->plain_len);
   int choice = raw ? CHOICE_RAW : c->whole ? CHOICE_OPEN : choice_of(e, item, fd);
   if (choice < 0) return choice;
   if (choice == CHOICE_RAW) {
@@ -187,8 +190,10 @@ static fs_err fill(struct encoding *e, struct fs_chunk *c, uint8_t *plain, uint8
   } else {
     err = encode(e, c, plain, choice, out, blocks);
   }
-  if (err == 0) checksum(c, blocks);
-  return err;
+  if (err < 0) return err;
+  checksum(c, blocks);
+  if (c->whole && plan->opts->codec == FS_CHOOSE_AUTO) name_content(plan, c, raw && !here ? out : plain);
+  return 0;
 }
 
 fs_err fs_batch_room(const struct fs_plan *plan, struct fs_batch *batch) {
