@@ -51,6 +51,32 @@ class Nodes:
         return said.strip()
 
 
+class Agents:
+    """The running program again, as `PROGRAM agent WORK`, once on each node: it answers each line of JSON with one."""
+
+    def __init__(self, work, nodes):
+        self.nodes = nodes
+        self.agents = [start(node, sys.executable, os.path.abspath(sys.argv[0]), "agent", work) for node in range(nodes)]
+
+    def tell(self, node, **r):
+        self.agents[node].stdin.write(json.dumps(r) + "\n")
+        self.agents[node].stdin.flush()
+
+    def hear(self, node):
+        line = self.agents[node].stdout.readline()
+        assert line, f"the agent on node {node} has ended: {self.agents[node].wait()}"
+        return json.loads(line)
+
+    def ask(self, node, **r):
+        self.tell(node, **r)
+        return self.hear(node)
+
+    def end(self):
+        for a in self.agents:
+            a.stdin.close()
+            assert a.wait(timeout=60) == 0
+
+
 def start(node, *command, **kwargs):
     env = {**os.environ, "FANSTORE_NODE": str(node)}
     return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kwargs)

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 
+from nodes import Agents
+
 FILES = 48
 
 
@@ -111,20 +113,11 @@ class Agent:
 
 # ---- what there must be ----
 
-class Job:
+class Job(Agents):
     def __init__(self, work, nodes, seed):
-        self.nodes, self.rng = nodes, random.Random(seed)
-        self.agents = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "agent", work], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env={**os.environ, "FANSTORE_NODE": str(node)}) for node in range(nodes)]
+        super().__init__(work, nodes)
+        self.rng = random.Random(seed)
         self.files, self.key, self.hits = {}, 0, 0
-
-    def ask(self, node, **r):
-        self.agents[node].stdin.write(json.dumps(r) + "\n")
-        self.agents[node].stdin.flush()
-        line = self.agents[node].stdout.readline()
-        assert line, f"the agent on node {node} has ended: {self.agents[node].wait()}"
-        return json.loads(line)
 
     def number(self):
         self.key += 1
@@ -244,9 +237,7 @@ def main():
         except BaseException:
             print(f"FAILED at step {i} of seed {seed}", flush=True)
             raise
-    for a in job.agents:
-        a.stdin.close()
-        assert a.wait(timeout=60) == 0
+    job.end()
     print(f"ok - {steps} steps")
 
 

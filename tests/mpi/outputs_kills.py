@@ -11,9 +11,10 @@ import mmap
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
+
+from nodes import Agents
 
 BLOCK = 4096
 PATIENCE = 20  # seconds for what the daemons hear of late to be seen everywhere; after that it is wrong
@@ -139,26 +140,11 @@ def agent(work):
 
 # ---- rounds ----
 
-class Rounds:
+class Rounds(Agents):
     def __init__(self, work, nodes, seed):
-        self.nodes, self.rng = nodes, random.Random(seed)
-        self.agents = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "agent", work], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env={**os.environ, "FANSTORE_NODE": str(node)}) for node in range(nodes)]
+        super().__init__(work, nodes)
+        self.rng = random.Random(seed)
         self.killed, self.late, self.waited = 0, 0, 0.0
-
-    def tell(self, node, **r):
-        self.agents[node].stdin.write(json.dumps(r) + "\n")
-        self.agents[node].stdin.flush()
-
-    def hear(self, node):
-        line = self.agents[node].stdout.readline()
-        assert line, f"the agent on node {node} has ended"
-        return json.loads(line)
-
-    def ask(self, node, **r):
-        self.tell(node, **r)
-        return self.hear(node)
 
     def ask_all(self, **r):
         for node in range(self.nodes):
@@ -279,9 +265,7 @@ def main():
         kind = kinds[i % len(kinds)]
         getattr(all_rounds, kind)(f"{kind}.{i}", all_rounds.rng.randrange(nodes))
     assert all_rounds.ask_all(do="list", name=".") == [[]] * nodes
-    for a in all_rounds.agents:
-        a.stdin.close()
-        assert a.wait(timeout=60) == 0
+    all_rounds.end()
     assert all_rounds.killed > rounds / 2, all_rounds.killed
     print(f"ok - {rounds} rounds, {all_rounds.killed} writers killed; {all_rounds.late} looks were too early, "
           f"the longest wait was {all_rounds.waited:.2f} s")

@@ -11,11 +11,12 @@ import json
 import mmap
 import os
 import random
-import subprocess
 import sys
 import threading
 
 import numpy
+
+from nodes import Agents
 
 BLOCK = 1 << 18
 
@@ -194,32 +195,23 @@ class Fd:
         self.least = file.published
 
 
-class Job:
+class Job(Agents):
     def __init__(self, work, nodes, seed):
-        self.work, self.nodes, self.rng = work, nodes, random.Random(seed)
-        self.agents = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "agent", work], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env={**os.environ, "FANSTORE_NODE": str(node)}) for node in range(nodes)]
+        super().__init__(work, nodes)
+        self.work, self.rng = work, random.Random(seed)
         self.files, self.fds, self.key, self.last, self.done, self.left = {}, [], 0, [], {}, []
 
     def tell(self, node, **r):
         self.last = self.last[-400:] + [(node, r)]
         self.done[r["do"]] = self.done.get(r["do"], 0) + 1
-        self.agents[node].stdin.write(json.dumps(r) + "\n")
-        self.agents[node].stdin.flush()
+        super().tell(node, **r)
 
     def hear(self, node, may=()):
-        line = self.agents[node].stdout.readline()
-        assert line, f"the agent on node {node} has ended: {self.agents[node].wait()}"
-        said = json.loads(line)
+        said = super().hear(node)
         if isinstance(said, dict):
             assert said["error"] in may, said
             return None
         return said
-
-    def ask(self, node, **r):
-        self.tell(node, **r)
-        return self.hear(node)
 
     def number(self, name=None):
         self.key += 1
@@ -431,9 +423,7 @@ def main():
                 print(node, r)
             print(f"FAILED at step {i} of seed {seed}", flush=True)
             raise
-    for a in job.agents:
-        a.stdin.close()
-        assert a.wait(timeout=60) == 0
+    job.end()
     print(f"ok - {steps} steps: {job.done}")
 
 
