@@ -29,8 +29,8 @@ struct list {
 struct fs_worker {
   pthread_mutex_t lock;
   pthread_cond_t more;
-  struct list todo, done;
-  struct job *waiting; /* for FS_NODES_PLACED */
+  struct list ready, done; /* to be encoded; encoded */
+  struct job *waiting;     /* for FS_NODES_PLACED */
   struct job *idle;
   const struct fs_plan *plan;
   struct fs_msg **to; /* [rank]: FS_NODES_BYTES that is being made */
@@ -72,7 +72,7 @@ static void *work(void *arg) {
   struct fs_encoder *encoder = fs_encoder_new();
   pthread_mutex_lock(&w->lock);
   while (!w->stop) {
-    struct job *j = list_take(&w->todo);
+    struct job *j = list_take(&w->ready);
     if (j == NULL) {
       pthread_cond_wait(&w->more, &w->lock);
       continue;
@@ -156,7 +156,7 @@ static fs_err on_work(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   j->plan.tree = &j->tree;
   fs_err err = read_job(n, j, in);
   pthread_mutex_lock(&w->lock);
-  list_add(&w->todo, j);
+  list_add(&w->ready, j);
   pthread_cond_signal(&w->more);
   pthread_mutex_unlock(&w->lock);
   return err;
@@ -293,7 +293,7 @@ fs_err fs_encoder_start(struct fs_nodes *n) {
   struct fs_worker *w = n->worker = calloc(1, sizeof *w);
   if (w == NULL) return -ENOMEM;
   w->plan = &n->plan;
-  w->todo.last = &w->todo.first;
+  w->ready.last = &w->ready.first;
   w->done.last = &w->done.first;
   w->to = calloc(n->nodes, sizeof *w->to);
   w->threads = calloc(n->o.jobs, sizeof *w->threads);
