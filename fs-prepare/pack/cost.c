@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What decoding is taken to cost, and the bound on it. The constants were fitted to the decoding of
- * the data of bench/kinds.py, in blocks of 1 KiB to 256 KiB, on one core of an AMD EPYC, with lz4
- * and zstd of Debian 12. They are constants because the bytes of a dataset must not depend on the
- * machine that packs it. docs/internals/codecs.md says how near they are.
+ * What decoding is taken to cost, and the bound on it. The constants come from a fit to the
+ * decoding of the data of bench/kinds.py, in blocks of 1 KiB to 256 KiB, on one core of an AMD EPYC,
+ * with lz4 and zstd of Debian 12, and were raised by hand towards caution (docs/internals/codecs.md).
+ * They are constants because the bytes of a dataset must not depend on the machine that packs it.
  */
 #include <stdio.h>
 

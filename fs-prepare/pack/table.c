@@ -58,7 +58,7 @@ void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
   count(lines, kinds, plan->tree);
   qsort(lines, kinds->n, sizeof *lines, by_plain);
   printf("  %-20s %9s %9s %9s %6s  %-16s %9s%s\n", "kind", "files", "plain", "stored", "ratio", "codec", "decoding",
-         plan->opts->codec == FS_CHOOSE_AUTO ? "  smaller, but too slow" : "");
+         plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
   for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
     if (i < ROWS) {
       const uint32_t row = plan->codecs.of_kind[lines[i].kind - kinds->kind];
