@@ -60,7 +60,7 @@ static fs_fd move_offset(struct fs_state *st, struct fs_slot *s, fs_fd mine, uin
 fs_fd fs_real_get(struct fs_slot *s) {
   struct fs_state *st = fs_state_attach(false);
   fs_err err = st == NULL ? -EBADF : fs_slot_readable(s);
-  bool output = fs_slot_writable(s) == 0 && !fs_fd_hooks.only_here(s->entry);
+  bool output = fs_slot_writable(s) == 0;
   if (err != 0) return err;
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;

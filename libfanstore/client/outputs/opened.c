@@ -285,6 +285,8 @@ fs_err fs_output_open(uint32_t entry, uint32_t slot, int flags) {
   bool batch = slot != 0 && others == 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC);
   if (batch && open_brought(entry, held)) return 0;
   fs_err err = fs_output_refresh(entry);
+  /* A removed file of which this process has only the bytes cannot be written. */
+  if (err == 0 && (flags & O_ACCMODE) != O_RDONLY && fs_output_is_brought(entry)) err = -ENOENT;
   if (err != 0) fs_output_unpin(entry, true); /* another thread's close may have left the end to this one */
   return err;
 }

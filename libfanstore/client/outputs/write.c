@@ -249,7 +249,6 @@ static struct fs_output_writer *writer_if_any(struct fs_output_writing *at, uint
 static fs_err writer_make(struct fs_output_writing *at, uint32_t entry, void **w) {
   struct fs_output_writer *mine = writer_new();
   if (mine == NULL) return -ENOMEM;
-  fs_output_hold(entry);
   fs_err err = make_segment(mine, entry);
   if (err == 0) ranges_claim(mine, entry);
   /* The segment is left to the end of the job. */
