@@ -167,7 +167,7 @@ void fs_daemons_last_words(struct fs_launch *l, bool deaf) {
     if (some) fs_events_step(l, fs_now_ns() + FS_NS_PER_S / 20);
   }
   for (uint32_t i = 0; i < l->nodes; i++)
-    if (fs_run_said(l->run, i, path, sizeof(path)) > 0) fs_events_file(l, path);
+    if (fs_run_said(l->run, i, path, sizeof(path)) > 0) fs_lines_file(l, path);
 }
 
 static bool all_said_hello(const struct fs_launch *l) {

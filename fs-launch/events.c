@@ -120,45 +120,6 @@ static void read_signals(struct fs_launch *l) {
   while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info)) on_signal(l, &info);
 }
 
-static void cut_lines(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *fn) {
-  size_t start = 0;
-  for (const char *end; (end = memchr(in->text + start, '\n', in->len - start)) != NULL;) {
-    size_t n = (size_t)(end - in->text) - start;
-    if (!in->skip) fn(l, in->text + start, n);
-    in->skip = false;
-    start += n + 1;
-  }
-  in->len -= start;
-  memmove(in->text, in->text + start, in->len);
-  if (in->len == sizeof(in->text)) { /* our programs never write such a line */
-    in->skip = true;
-    in->len = 0;
-  }
-}
-
-static void read_lines(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *fn) {
-  ssize_t n = read(in->fd, in->text + in->len, sizeof(in->text) - in->len);
-  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (n > 0) {
-    in->len += (size_t)n;
-    cut_lines(l, in, fn);
-    return;
-  }
-  if (in->len > 0 && !in->skip) fn(l, in->text, in->len);
-  in->len = 0;
-  close(in->fd);
-  in->fd = -1;
-}
-
-void fs_events_file(struct fs_launch *l, const char *path) {
-  static struct fs_launch_lines in;
-  struct stat st;
-  in = (struct fs_launch_lines){.fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-  bool file = in.fd >= 0 && fstat(in.fd, &st) == 0 && S_ISREG(st.st_mode);
-  while (file && in.fd >= 0) read_lines(l, &in, fs_control_line_in);
-  if (in.fd >= 0) close(in.fd);
-}
-
 void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
   struct pollfd p[3] = {
       {.fd = l->signal_fd, .events = POLLIN}, {.fd = l->out.fd, .events = POLLIN}, {.fd = l->err.fd, .events = POLLIN}};
@@ -167,6 +128,6 @@ void fs_events_step(struct fs_launch *l, uint64_t until_ns) {
   uint64_t ms = until_ns > now ? (until_ns - now + 999999) / 1000000 : 0;
   if (poll(p, 3, (int)FS_MIN(ms, 1000u)) <= 0) return;
   if (p[0].revents) read_signals(l);
-  if (p[2].revents && l->err.fd >= 0) read_lines(l, &l->err, l->on_err ? l->on_err : fs_noise_line);
-  if (p[1].revents && l->out.fd >= 0) read_lines(l, &l->out, l->on_out ? l->on_out : fs_control_line_in);
+  if (p[2].revents && l->err.fd >= 0) fs_lines_read(l, &l->err, l->on_err ? l->on_err : fs_noise_line);
+  if (p[1].revents && l->out.fd >= 0) fs_lines_read(l, &l->out, l->on_out ? l->on_out : fs_control_line_in);
 }

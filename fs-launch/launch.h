@@ -102,6 +102,8 @@ struct fs_launch_lines {
   size_t len;
   char text[2 * FS_CONTROL_LINE];
   bool skip; /* skipping a line that is too long */
+  /* of each rank, the line that is not whole yet; and that of the last piece's rank, or NULL */
+  struct fs_launch_held *held, *piece_of;
 };
 
 struct fs_launch;
@@ -292,13 +294,17 @@ void fs_guard_dismiss(struct fs_launch *l);
 
 /* events.c */
 int fs_events_open(struct fs_launch *l);
-bool fs_is_user_signal(int sig);                            /* SIGUSR1, SIGUSR2: for COMMAND only */
-void fs_signals_leave(void);                                /* blocks them in a child that is not
-                                                               COMMAND */
-void fs_events_restore(const struct fs_launch *l);          /* restores the signals in a child */
-void fs_events_file(struct fs_launch *l, const char *path); /* handles daemons' lines from a file */
+bool fs_is_user_signal(int sig);                   /* SIGUSR1, SIGUSR2: for COMMAND only */
+void fs_signals_leave(void);                       /* blocks them in a child that is not
+                                                      COMMAND */
+void fs_events_restore(const struct fs_launch *l); /* restores the signals in a child */
 /* Handles events until one was handled or the time (fs_now_ns) is reached. */
 void fs_events_step(struct fs_launch *l, uint64_t until_ns);
+
+/* lines.c */
+/* Reads what has come, and hands each whole line on. Closes the descriptor at the end. */
+void fs_lines_read(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *fn);
+void fs_lines_file(struct fs_launch *l, const char *path); /* handles daemons' lines from a file */
 
 /* daemons.c */
 int fs_daemons_start(struct fs_launch *l);

@@ -25,7 +25,9 @@ static const struct fs_mpi versions[] = {
      .agent_set = {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_rsh_agent"},
      .agent_args_set = {"PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args", "PRTE_MCA_plm_rsh_args"},
      .step_set = "PRTE_MCA_plm_slurm_args",
-     .attached = "--leave-session-attached"},
+     .attached = "--leave-session-attached",
+     .tags = "--output tag:raw",
+     .tag_blank = true},
     {.major = 4,
      .place = "--bind-to none --map-by node --oversubscribe",
      .mca = "--mca",
@@ -41,7 +43,8 @@ static const struct fs_mpi versions[] = {
      .agent_set = {"OMPI_MCA_plm_rsh_agent", "OMPI_MCA_orte_rsh_agent"},
      .agent_args_set = {"OMPI_MCA_plm_rsh_args"},
      .step_set = "OMPI_MCA_plm_slurm_args",
-     .attached = "--mca orte_leave_session_attached 1"},
+     .attached = "--mca orte_leave_session_attached 1",
+     .tags = "--tag-output"},
 };
 
 const char *fs_mpi_set(const char *const names[FS_MPI_NAMES]) {

@@ -21,6 +21,8 @@ struct fs_mpi {
   const char *place, *here;              /* on which hosts; on this one only */
   const char *mca;                       /* before the name of a parameter of mpirun's */
   const char *attached;                  /* remote daemons keep their stderr */
+  const char *tags;                      /* each piece of output tells whose it is (lines.c) */
+  bool tag_blank;                        /* a blank follows the tag */
   const char *signals;                   /* to pass on */
   const char *session;                   /* directory for mpirun's files on this host, */
   bool session_all;                      /* or on all hosts, so that it can only be given on this one */

@@ -117,6 +117,11 @@ static void add_signals(const struct fs_launch *l, const char *signals, struct f
   fs_words_add(w, "%s", signals);
 }
 
+/* Of the ranks whose lines fs-launch reads. */
+static void add_tags(const struct fs_launch *l, struct fs_words *w) {
+  if (l->mpi->tags && !l->by_srun) fs_words_all(w, l->mpi->tags);
+}
+
 static void add_where(const struct fs_launch *l, struct fs_words *w, bool daemons) {
   add_basics(l, w, daemons);
   if (l->where != FS_WHERE_HOSTS) return;
@@ -172,6 +177,7 @@ void fs_mpirun_daemons(const struct fs_launch *l, struct fs_words *w) {
   add_count(l, l->nodes, w);
   fs_words_add(w, "--enable-recovery"); /* one daemon's death does not end the others */
   add_signals(l, signals, w);
+  add_tags(l, w);
   /* Without this mpirun waits two seconds after the last daemon's end. */
   add_parameter(l, "odls_base_sigkill_timeout", w);
   fs_words_add(w, "0");
@@ -242,6 +248,7 @@ void fs_mpirun_ranks(const struct fs_launch *l, struct fs_words *w) {
   snprintf(signals, sizeof(signals), "%d", FS_SIGNAL_STOP);
   add_count(l, l->nodes, w);
   add_signals(l, signals, w);
+  add_tags(l, w);
   add_where(l, w, false);
   if (l->where == FS_WHERE_SLURM) fs_words_all(w, l->mpi->attached); /* else srun has no stderr */
   add_transport(l, w);

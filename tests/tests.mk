@@ -167,7 +167,7 @@ lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 # The programs under sanitizers, with a library that is not: the sanitizer's run-time would have to be loaded first.
 ASAN_B := build/san-address-undefined
 MIXED := build/asan-programs
-ASAN_SCRIPTS := $(filter-out %/large.sh,$(wildcard tests/prepare/*.sh)) \
+ASAN_SCRIPTS := $(filter-out %/large.sh %/memory.sh,$(wildcard tests/prepare/*.sh)) \
   $(addprefix tests/,$(addsuffix .sh,mpi/exact mpi/launch_basic mpi/launch_errors mpi/launch_signals mpi/outputs fault/kill))
 asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \

@@ -118,3 +118,12 @@ launch --dataset "$work/ds" --emulate 2 --np 2 --discard -- bash "$work/dies.sh"
 equal "nodes with programs" 1 "$(grep -c '^node .* processes=[1-9]' "$work/dead")"
 equal "dead nodes without" 1 "$(grep -c '^node .* opens=[1-9].* processes=0 ' "$work/dead")"
 echo "ok - a dead node has no programs"
+
+# mpirun forwards the ranks' output in pieces. If another rank's piece comes within a line, both lines are whole all the
+# same: what is no line of a daemon is shown by --verbose.
+FANSTORE_TEST_SAMPLE_MS=1 launch --dataset "$work/ds2" --emulate 4 --np 4 --cache 1M --discard --verbose -- \
+  "$python" -c "
+for i in range(1200): open('$mnt/f%d' % (i % 40), 'rb').read(20000)" 2>"$work/err" || fail "reading: $(cat "$work/err")"
+if grep -E '@fs|^[^ ]*[a-z_]+=[0-9]|[0-9]:[0-9]+,[0-9]+:' "$work/err"; then fail "pieces of lines"; fi
+grep '^fs-launch: all 4 nodes: 4[,0-9]* dataset files opened' "$work/err" || fail "no report: $(cat "$work/err")"
+echo "ok - no line of a daemon is mixed with another's"

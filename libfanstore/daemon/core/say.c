@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The daemon's lines to the launcher (ipc/control.h) on stdout. Each line is one write(2), so that
- * lines of several threads and ranks do not mix and none waits in a buffer. All threads of the
- * daemon call this. If mpirun, which carries the lines, has gone, they go into a file of the run
- * directory, which the launcher reads at the end of the job.
+ * lines of several threads do not mix and none waits in a buffer. fs-launch joins what mpirun cuts
+ * into pieces (fs-launch/lines.c). All threads of the daemon call this. If mpirun, which carries the
+ * lines, has gone, they go into a file of the run directory, which the launcher reads at the end of
+ * the job.
  */
 #include <fcntl.h>
 #include <limits.h>
