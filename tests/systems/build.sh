@@ -45,13 +45,13 @@ job() { # SUITE ROOT TREE
   echo "ok - $1: a job of two emulated nodes, by $(enter "$2" mpirun --version | head -n 1)"
 }
 
-kills() { # SUITE ROOT TREE
+own_tests() { # SUITE ROOT TREE
   enter "$2" /usr/bin/env -u FS_TEST_ID -u FS_BUILD TMPDIR="$TMPDIR" "$3/tests/run.sh" -t 200 \
-    "$3/tests/fault/kill.sh" >"$work/kills" 2>&1 || {
-    cat "$work/kills"
-    fail "$1: processes that are killed"
+    "$3/tests/fault/kill.sh" "$3/tests/mpi/live.sh" >"$work/tests" 2>&1 || {
+    cat "$work/tests"
+    fail "$1: its own tests"
   }
-  echo "ok - $1: each process of a job is killed"
+  echo "ok - $1: each process of a job is killed, and daemons' lines arrive whole"
 }
 
 one_system() { # SUITE
@@ -72,7 +72,7 @@ one_system() { # SUITE
     "$(env "${alone[@]}" cat "$mnt/d/big" | md5sum)"
   echo "ok - $suite: builds, and its library works there and here"
   job "$suite" "$system" "$tree"
-  [ "$suite" != trixie ] || kills "$suite" "$system" "$tree"
+  [ "$suite" != trixie ] || own_tests "$suite" "$system" "$tree"
   rm -rf "$tree"
 }
 for suite in $(systems); do one_system "$suite"; done
