@@ -67,20 +67,29 @@ static fs_err try_encoding(struct chooser *c, const struct fs_encoding *e, uint6
   return err;
 }
 
-/* Finds the size of the elements that the samples consist of: 1, unless shuffling saves a 16th. If
-   nothing makes the samples smaller (JPEG, for example), the size is 0. */
+/* Tries a shuffle on samples. Takes it if they become smaller than `below`. */
+static fs_err try_element(struct chooser *c, uint8_t tried, uint64_t below, uint8_t *element, uint64_t *least) {
+  const struct fs_encoding e = {.family = FS_FAMILY_ZSTD, .element = tried, .level = QUICK_LEVEL};
+  struct sum sum;
+  fs_err err = try_encoding(c, &e, QUICK_BYTES, &sum);
+  if (err < 0 || sum.encoded >= below) return err;
+  *least = sum.encoded;
+  *element = sum.encoded > sum.plain - sum.plain / 64 ? 0 : tried;
+  return 0;
+}
+
+/* Finds the size of the elements that the samples consist of: 1, unless shuffling saves a 16th. Differences
+   must save another 16th. If nothing makes the samples smaller (JPEG, for example), the size is 0. */
 static fs_err find_element(struct chooser *c, uint8_t *element) {
   uint64_t least = UINT64_MAX;
-  for (uint8_t size = 1; size <= 8; size *= 2) {
-    struct fs_encoding e = {.family = FS_FAMILY_ZSTD, .element = size, .level = QUICK_LEVEL};
-    struct sum sum;
-    fs_err err = try_encoding(c, &e, QUICK_BYTES, &sum);
-    if (err < 0) return err;
-    if (size > 1 && sum.encoded >= (*element == 1 ? least - least / 16 : least)) continue;
-    least = sum.encoded;
-    *element = least > sum.plain - sum.plain / 64 ? 0 : size;
-  }
-  return 0;
+  fs_err err = try_element(c, 1, least, element, &least);
+  for (uint8_t bytes = 2; bytes <= 8 && err == 0; bytes *= 2)
+    err = try_element(c, bytes, *element == 1 ? least - least / 16 : least, element, &least);
+  if (*element <= 1) return err;
+  uint64_t most = least - least / 16;
+  for (uint8_t bytes = *element, deltas = 1; deltas <= 2 && err == 0; deltas++)
+    err = try_element(c, (uint8_t)(bytes + deltas * FS_ELEMENT_DELTA), FS_MIN(most, least), element, &least);
+  return err;
 }
 
 /* ---- dictionaries ---- */

@@ -21,11 +21,14 @@ static const struct cost costs[][2] = {
     [FS_FAMILY_LZ4] = {{50, 200, 50}, {230, 140, 680}},
     [FS_FAMILY_ZSTD] = {{2400, 250, 1200}, {300, 100, 3500}},
 };
-#define SHUFFLE 80u /* nanoseconds for each KiB of plain bytes */
+/* Nanoseconds for each KiB of plain bytes */
+#define SHUFFLE 80u
+static const uint16_t deltas[] = {[2] = 200, [4] = 150, [8] = 170}; /* by the elements' bytes */
 
 uint64_t fs_decode_cost(const struct fs_encoding *e, uint64_t blocks, uint64_t plain, uint64_t stored) {
   const struct cost *c = &costs[e->family][e->dict_len > 0];
   uint64_t by_plain = c->plain + (e->element > 1 ? SHUFFLE : 0);
+  if (FS_ELEMENT_DELTAS(e->element) > 0) by_plain += deltas[FS_ELEMENT_BYTES(e->element)];
   return blocks * c->block + (plain >> 10) * by_plain + (stored >> 10) * c->stored +
          ((plain & 1023) * by_plain + (stored & 1023) * c->stored) / 1024;
 }
@@ -49,7 +52,10 @@ const char *fs_encoding_text(const struct fs_encoding *e, char out[FS_ENCODING_T
   }
   int n = snprintf(out, FS_ENCODING_TEXT, "%s", family);
   if (e->level > 0) n += snprintf(out + n, FS_ENCODING_TEXT - (size_t)n, ":%d", e->level);
-  if (e->element > 1) n += snprintf(out + n, FS_ENCODING_TEXT - (size_t)n, "+shuffle%u", e->element);
+  static const char *const words[] = {"", "+delta", "+delta2"};
+  if (e->element > 1)
+    n += snprintf(out + n, FS_ENCODING_TEXT - (size_t)n, "%s+shuffle%u", words[FS_ELEMENT_DELTAS(e->element)],
+                  FS_ELEMENT_BYTES(e->element));
   if (e->dict_len > 0) snprintf(out + n, FS_ENCODING_TEXT - (size_t)n, "+dict%uK", (e->dict_len + 1023) >> 10);
   return out;
 }

@@ -52,12 +52,19 @@ enum fs_codec_row { FS_CODEC_RAW = 0, FS_CODEC_LZ4 = 1 };
 
 struct fs_codec_rec {
   uint8_t family;  /* enum fs_codec_family; raw in row 0 only */
-  uint8_t element; /* bytes of the elements that were byte-shuffled before encoding: 2, 4, 8, or 1 for none */
+  uint8_t element; /* 1, or 2, 4, 8: bytes of the elements that were shuffled before encoding; with FS_ELEMENT_DELTA */
   uint16_t reserved;
   uint32_t dict_len; /* bytes of the dictionary, or 0 */
   uint64_t dict;     /* its offset in strings, or 0 */
 };
 static_assert(sizeof(struct fs_codec_rec) == 16, "fs_codec_rec is 16 bytes");
+#define FS_ELEMENT_DELTA 0x10u /* added once or twice: so many times, differences were taken before the shuffle */
+#define FS_ELEMENT_BYTES(element) ((element)&0x0fu)
+#define FS_ELEMENT_DELTAS(element) ((element) >> 4)
+static inline int fs_element_known(uint8_t element) {
+  const uint8_t bytes = FS_ELEMENT_BYTES(element);
+  return element == 1 || ((bytes == 2 || bytes == 4 || bytes == 8) && FS_ELEMENT_DELTAS(element) <= 2);
+}
 
 /* fs_entry.flags */
 #define FS_ENTRY_LINKED 0x01u  /* the inode number is in the links section */

@@ -47,7 +47,7 @@ void fs_codec_set_first(struct fs_codec_set *set) {
 bool fs_codec_known(const struct fs_codec_set *set, uint32_t row) {
   if (row >= set->n) return false;
   const struct fs_codec_rec *r = &set->rows[row];
-  return r->family <= FS_FAMILY_ZSTD && (r->element == 1 || r->element == 2 || r->element == 4 || r->element == 8);
+  return r->family <= FS_FAMILY_ZSTD && fs_element_known(r->element);
 }
 
 bool fs_codec_partial(const struct fs_codec_set *set, uint32_t row) {
@@ -58,18 +58,24 @@ bool fs_codec_works(const struct fs_codec_set *set, uint32_t row) {
   return fs_codec_known(set, row) && (set->rows[row].family == FS_FAMILY_ZSTD || set->rows[row].element > 1);
 }
 
-#define FS_NAMES(family)                                                                                               \
+#define FS_NAMES_SHUFFLED(name)                                                                                        \
+  { name, name "2", name "4", name "8" }
+#define FS_NAMES(name)                                                                                                 \
   {                                                                                                                    \
-    {family, family "+shuffle2", family "+shuffle4", family "+shuffle8"}, {                                            \
-      family "+dict", family "+dict+shuffle2", family "+dict+shuffle4", family "+dict+shuffle8"                        \
-    }                                                                                                                  \
+    FS_NAMES_SHUFFLED(name "+shuffle"), FS_NAMES_SHUFFLED(name "+delta+shuffle"),                                      \
+        FS_NAMES_SHUFFLED(name "+delta2+shuffle")                                                                      \
   }
 
 const char *fs_codec_name(const struct fs_codec_set *set, uint32_t row) {
-  static const char *const names[][2][4] = {FS_NAMES("raw"), FS_NAMES("lz4"), FS_NAMES("zstd")};
+  static const char *const plain[][2] = {{"raw", "raw+dict"}, {"lz4", "lz4+dict"}, {"zstd", "zstd+dict"}};
+  static const char *const shuffled[][2][3][4] = {{FS_NAMES("raw"), FS_NAMES("raw+dict")},
+                                                  {FS_NAMES("lz4"), FS_NAMES("lz4+dict")},
+                                                  {FS_NAMES("zstd"), FS_NAMES("zstd+dict")}};
   if (!fs_codec_known(set, row)) return "?";
   const struct fs_codec_rec *r = &set->rows[row];
-  return names[r->family][r->dict_len > 0][__builtin_ctz(r->element)];
+  const bool dict = r->dict_len > 0;
+  if (r->element == 1) return plain[r->family][dict];
+  return shuffled[r->family][dict][FS_ELEMENT_DELTAS(r->element)][__builtin_ctz(FS_ELEMENT_BYTES(r->element))];
 }
 
 /* ---- dictionaries for zstd ---- */

@@ -140,7 +140,7 @@ static fs_ssize fs_zstd_encode(struct fs_encoder *c, const struct fs_encoding *e
 /* ---- one block ---- */
 
 /* Returns the shuffled bytes, or NULL if there is no memory. */
-static const void *fs_shuffled(struct fs_encoder *c, const void *src, size_t n, size_t element) {
+static const void *fs_shuffled(struct fs_encoder *c, const void *src, size_t n, uint8_t element) {
   if (c->room < n) {
     free(c->shuffled);
     c->shuffled = malloc(n);

@@ -15,7 +15,7 @@
 
 struct fs_encoding {
   uint8_t family;  /* enum fs_codec_family */
-  uint8_t element; /* bytes of the shuffled elements: 2, 4, 8, or 1 for none */
+  uint8_t element; /* as in struct fs_codec_rec */
   int level;       /* lz4: 0 is fast, 1 to 12 are lz4hc's; zstd: 1 to 22 */
   uint32_t dict_len;
   const void *dict; /* the caller's, or NULL; the rows of a dataset may share it */

@@ -76,7 +76,7 @@ static fs_err fs_row_dict(struct fs_builder *b, struct fs_codec_rec *row, const 
 
 int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c) {
   struct fs_codec_rec *row = &b->rows[b->nrows];
-  bool element = c->element == 1 || c->element == 2 || c->element == 4 || c->element == 8;
+  bool element = fs_element_known(c->element);
   if (b->nrows == FS_CODEC_ROWS_MAX) return -ENOSPC;
   if ((c->family != FS_FAMILY_LZ4 && c->family != FS_FAMILY_ZSTD) || !element) return -EINVAL;
   if (c->dict_len > FS_DICT_MAX || (c->dict_len > 0) != (c->dict != NULL)) return -EINVAL;

@@ -58,6 +58,8 @@ static struct fs_encoding rows[] = {
     {.family = FS_FAMILY_ZSTD, .element = 8, .level = 3},
     {.family = FS_FAMILY_LZ4, .element = 8, .level = 9, .dict = plain_dict},
     {.family = FS_FAMILY_ZSTD, .element = 4, .level = 9, .dict = trained_dict},
+    {.family = FS_FAMILY_ZSTD, .element = 2 + FS_ELEMENT_DELTA, .level = 3},
+    {.family = FS_FAMILY_LZ4, .element = 4 + 2 * FS_ELEMENT_DELTA, .level = 0, .dict = plain_dict},
 };
 static const struct fs_encoding lz4 = {.family = FS_FAMILY_LZ4, .element = 1};
 

@@ -8,15 +8,15 @@
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc
 
-"$python" "$here/codec_rows.py" make "$work/source" 44
+"$python" "$here/codec_rows.py" make "$work/source" 52
 "$build/tests/helpers/rowset" "$work/source" "$work/ds" "$mnt" >"$work/rows"
-equal "rows in use" 11 "$(cut -d' ' -f2 "$work/rows" | sort -u | wc -l)"
+equal "rows in use" 13 "$(cut -d' ' -f2 "$work/rows" | sort -u | wc -l)"
 "$bin/fs-prepare" verify "$work/ds" >/dev/null
 "$bin/fs-prepare" unpack "$work/ds" "$work/unpacked"
 diff -r "$work/source" "$work/unpacked" || fail "unpack"
 "$bin/fs-prepare" info --json "$work/ds" >"$work/info.json"
-equal "files of zstd" 24 "$(json "$work/info.json" "r['zstd_files']")"
-equal "the codecs" "raw lz4 zstd lz4+dict lz4+dict zstd+dict zstd+dict lz4+shuffle4 zstd+shuffle2 zstd+shuffle8 lz4+dict+shuffle8 zstd+dict+shuffle4" \
+equal "files of zstd" 28 "$(json "$work/info.json" "r['zstd_files']")"
+equal "the codecs" "raw lz4 zstd lz4+dict lz4+dict zstd+dict zstd+dict lz4+shuffle4 zstd+shuffle2 zstd+shuffle8 lz4+dict+shuffle8 zstd+dict+shuffle4 zstd+delta+shuffle2 lz4+dict+delta2+shuffle4" \
   "$(json "$work/info.json" "' '.join(c['codec'] for c in r['codecs'])")"
 "$bin/fs-prepare" list -l "$work/ds" | grep -q ' zstd+dict+shuffle4 .* f' || fail "list -l"
 say "verify, unpack, info and list"

@@ -24,6 +24,7 @@ enum {
   CODEC_ZSTD_HALF_DICT,
   CODEC_LZ4_SHUFFLE4,
   CODEC_ZSTD_SHUFFLE2,
+  CODEC_ZSTD_DELTA,
   CODEC_ZSTD_ALL,
   CODEC_ROWS
 };
@@ -36,7 +37,8 @@ static const struct fs_codec_rec codec_rows[CODEC_ROWS] = {
     [CODEC_ZSTD_HALF_DICT] = {.family = FS_FAMILY_ZSTD, .element = 1, .dict_len = CODEC_DICT / 2, .dict = 16},
     [CODEC_LZ4_SHUFFLE4] = {.family = FS_FAMILY_LZ4, .element = 4},
     [CODEC_ZSTD_SHUFFLE2] = {.family = FS_FAMILY_ZSTD, .element = 2},
-    [CODEC_ZSTD_ALL] = {.family = FS_FAMILY_ZSTD, .element = 8, .dict_len = CODEC_DICT},
+    [CODEC_ZSTD_DELTA] = {.family = FS_FAMILY_ZSTD, .element = 4 + FS_ELEMENT_DELTA},
+    [CODEC_ZSTD_ALL] = {.family = FS_FAMILY_ZSTD, .element = 8 + 2 * FS_ELEMENT_DELTA, .dict_len = CODEC_DICT},
 };
 static uint8_t codec_dict[CODEC_DICT];
 static struct fs_codec_set codecs;

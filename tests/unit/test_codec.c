@@ -15,13 +15,17 @@ static void check_prefixes(uint32_t row, const uint8_t *exact, size_t put, const
   assert_int_equal(fs_block_decode_prefix(&codecs, row, exact, put, NULL, n, n + 1, codec_work), -EBADMSG);
 }
 
+/* Bytes that compress when they are shuffled as the row says. `back` has room for n bytes. */
+static void fill_for(uint32_t row, uint8_t *plain, uint8_t *back, size_t n, unsigned seed) {
+  codec_fill(plain, n, seed);
+  if (codec_rows[row].element == 1) return;
+  memcpy(back, plain, n);
+  fs_unshuffle(plain, back, n, codec_rows[row].element);
+}
+
 static void round_trip(uint32_t row, size_t n, int level) {
   uint8_t *plain = malloc(n), *back = malloc(n), *stored = malloc(n);
-  codec_fill(plain, n, (unsigned)n);
-  if (codec_rows[row].element > 1) { /* what compresses when it is shuffled */
-    memcpy(back, plain, n);
-    fs_unshuffle(plain, back, n, codec_rows[row].element);
-  }
+  fill_for(row, plain, back, n, (unsigned)n);
   fs_ssize put = codec_encode(row, level, plain, n, stored, n);
   assert_true(put > 0 && (size_t)put < n);
   uint8_t *exact = malloc((size_t)put); /* of just this size, for the address sanitizer */
@@ -58,9 +62,16 @@ static void test_rows(void **state) {
 
 static void test_names(void **state) {
   (void)state;
-  static const char *const names[CODEC_ROWS] = {"raw",          "lz4",           "zstd",
-                                                "lz4+dict",     "zstd+dict",     "zstd+dict",
-                                                "lz4+shuffle4", "zstd+shuffle2", "zstd+dict+shuffle8"};
+  static const char *const names[CODEC_ROWS] = {"raw",
+                                                "lz4",
+                                                "zstd",
+                                                "lz4+dict",
+                                                "zstd+dict",
+                                                "zstd+dict",
+                                                "lz4+shuffle4",
+                                                "zstd+shuffle2",
+                                                "zstd+delta+shuffle4",
+                                                "zstd+dict+delta2+shuffle8"};
   for (uint32_t row = 0; row < CODEC_ROWS; row++) assert_string_equal(fs_codec_name(&codecs, row), names[row]);
   assert_string_equal(fs_codec_name(&codecs, CODEC_ROWS), "?");
   assert_false(fs_codec_known(&codecs, UINT32_MAX));
@@ -86,16 +97,36 @@ static void test_dictionary(void **state) {
   }
 }
 
+/* Numbers on a line, and on a curve, have small differences. Negative ones are as small. */
+static void test_deltas(void **state) {
+  (void)state;
+  static const uint8_t bytes[] = {2, 4, 8};
+  for (size_t e = 0; e < FS_ARRAY_LEN(bytes); e++) {
+    uint8_t plain[64 * 8], mixed[64 * 8];
+    const size_t w = bytes[e], n = 64 * w;
+    for (uint64_t deltas = 1; deltas <= 2; deltas++) {
+      for (uint64_t i = 0; i < 64; i++) {
+        const uint64_t v = 50 - (deltas == 1 ? 3 * i : i * i - 7 * i);
+        memcpy(plain + i * w, &v, w);
+      }
+      fs_shuffle(mixed, plain, n, (uint8_t)(w + deltas * FS_ELEMENT_DELTA));
+      /* -3 is number 5, -2 is number 3 */
+      for (size_t i = 2; i < 64; i++) assert_int_equal(mixed[i], deltas == 1 ? 5 : 3);
+      for (size_t i = 64; i < n; i++) assert_int_equal(mixed[i], 0);
+    }
+  }
+}
+
 /* Shuffled numbers compress better, and every length and alignment comes back. */
 static void test_shuffle(void **state) {
   (void)state;
-  static const size_t elements[] = {2, 4, 8};
+  static const uint8_t elements[] = {2, 4, 8, 0x12, 0x14, 0x18, 0x22, 0x24, 0x28};
   uint8_t plain[700], mixed[700], back[700];
   for (size_t i = 0; i < sizeof(plain); i++) plain[i] = (uint8_t)(i * 7 + i / 256);
-  for (size_t e = 0; e < 3; e++) {
+  for (size_t e = 0; e < FS_ARRAY_LEN(elements); e++) {
     for (size_t n = 0; n <= 600; n++) {
       fs_shuffle(mixed, plain + n % 5, n, elements[e]);
-      for (size_t i = 0; i < n / elements[e]; i++) assert_int_equal(mixed[i], plain[n % 5 + i * elements[e]]);
+      for (size_t i = 0; i < n / elements[e] && e < 3; i++) assert_int_equal(mixed[i], plain[n % 5 + i * elements[e]]);
       memset(back, 0xa5, sizeof(back));
       fs_unshuffle(back + n % 3, mixed, n, elements[e]);
       assert_memory_equal(back + n % 3, plain + n % 5, n);
@@ -150,8 +181,8 @@ static void test_damaged(void **state) {
   (void)state;
   enum { N = 3000, STEP = 17 };
   uint8_t *plain = malloc(N), *stored = malloc(N), *back = malloc(N);
-  codec_fill(plain, N, 5);
   for (uint32_t row = FS_CODEC_LZ4; row < CODEC_ROWS; row++) {
+    fill_for(row, plain, back, N, 5);
     fs_ssize put = codec_encode(row, 1, plain, N, stored, N);
     assert_true(put > 0);
     for (size_t at = 0; at < (size_t)put * 255; at += row == FS_CODEC_LZ4 ? 1 : STEP) {
@@ -207,6 +238,8 @@ static void test_table(void **state) {
       {2, {.family = FS_FAMILY_ZSTD, .element = 1, .dict_len = 1, .dict = CODEC_DICT - 1}, 0},
       {2, {.family = 9, .element = 1}, 0}, /* its files are refused */
       {2, {.family = FS_FAMILY_ZSTD, .element = 3}, 0},
+      {2, {.family = FS_FAMILY_ZSTD, .element = 0x11}, 0},
+      {2, {.family = FS_FAMILY_ZSTD, .element = 0x32}, 0},
   };
   for (size_t i = 0; i < FS_ARRAY_LEN(cases); i++) {
     memcpy(rows, codec_rows, sizeof(rows));
@@ -251,16 +284,10 @@ static void test_huge_frame(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),
-                                     cmocka_unit_test(test_names),
-                                     cmocka_unit_test(test_dictionary),
-                                     cmocka_unit_test(test_shuffle),
-                                     cmocka_unit_test(test_sound),
-                                     cmocka_unit_test(test_incompressible),
-                                     cmocka_unit_test(test_raw_and_unknown),
-                                     cmocka_unit_test(test_damaged),
-                                     cmocka_unit_test(test_table),
-                                     cmocka_unit_test(test_bad_dictionary),
-                                     cmocka_unit_test(test_huge_frame)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rows),           cmocka_unit_test(test_names),           cmocka_unit_test(test_dictionary),
+      cmocka_unit_test(test_shuffle),        cmocka_unit_test(test_deltas),          cmocka_unit_test(test_sound),
+      cmocka_unit_test(test_incompressible), cmocka_unit_test(test_raw_and_unknown), cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_table),          cmocka_unit_test(test_bad_dictionary),  cmocka_unit_test(test_huge_frame)};
   return cmocka_run_group_tests_name("codec", tests, codec_setup, codec_teardown);
 }

@@ -128,6 +128,31 @@ static void test_bound(void **state) {
   fs_verdict_release(&v);
 }
 
+/* A smooth curve of 16 bits. */
+static void add_curve(struct fix *f, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    uint8_t *p = f->bytes + f->total;
+    uint32_t v = 0, step = 0;
+    for (size_t k = 0; k < 32768; k++) {
+      step += (uint32_t)(next(f) % 3) - 1;
+      v += step;
+      const uint16_t low = (uint16_t)v;
+      memcpy(p + 2 * k, &low, 2);
+    }
+    add(f, 65536);
+  }
+}
+
+static void test_differences(void **state) {
+  struct fix *f = *state;
+  f->n = f->total = 0;
+  add_curve(f, 8);
+  struct fs_verdict v = choose(f, 64 << 20, false, 0);
+  assert_int_equal(v.best.encoding.element, 2 + 2 * FS_ELEMENT_DELTA);
+  assert_true(v.best.stored < v.plain / 5);
+  fs_verdict_release(&v);
+}
+
 static void check_element(struct fix *f, size_t element) {
   f->n = f->total = 0;
   add_walk(f, 8, element);
@@ -225,8 +250,9 @@ static void test_suffix(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-  const struct CMUnitTest tests[] = {
-      TEST(test_records), TEST(test_few_records), TEST(test_bound), TEST(test_elements), TEST(test_noise),
-      TEST(test_mixture), TEST(test_nothing),     TEST(test_same),  TEST(test_allowed),  TEST(test_suffix)};
+  const struct CMUnitTest tests[] = {TEST(test_records),  TEST(test_few_records), TEST(test_bound),
+                                     TEST(test_elements), TEST(test_differences), TEST(test_noise),
+                                     TEST(test_mixture),  TEST(test_nothing),     TEST(test_same),
+                                     TEST(test_allowed),  TEST(test_suffix)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
