@@ -14,7 +14,8 @@ from fsb.peers import Failed, Missing, Side, call, need
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # How many times smaller than lz4hc:9 auto must be (small text), and than the plain bytes (the kinds of FanStore's paper).
 THAN_LZ4HC = {"json": 1.5, "csv": 1.5, "notes": 1.5}
-THAN_PLAIN = {"json": 2, "csv": 2, "notes": 2, "text": 2, "source": 2, "level32": 2}
+THAN_PLAIN = {"json": 2, "csv": 2, "notes": 2, "text": 2, "source": 2, "level32": 2, "field32": 2,
+              "count16": 2}
 LINKED = ("json", "source", "text", "level32", "field32")
 
 
