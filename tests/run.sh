@@ -8,10 +8,11 @@
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
 # names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. Tests with a line
-# "# long: SECONDS" begin early, the longest first, so that none of them is left when all others have ended. The last line is
-# the counts; with FS_COUNTS=FILE they are appended there too, and the failed tests' logs to FILE.failed. Exit status 1 if
-# any failed. With FS_UNTIL=T, tests that have not begun at T (in seconds since 1970) are skipped. Behind a test: its seconds, and
-# those of processors.
+# "# waits" mostly sleep: with -j, half as many of them run beside the others. Tests with a line "# long: SECONDS" begin
+# early, the longest first, so that none of them is left when all others have ended. The last line is the counts; with
+# FS_COUNTS=FILE they are appended there too, and the failed tests' logs to FILE.failed. Exit status 1 if any failed. With
+# FS_UNTIL=T, tests that have not begun at T (in seconds since 1970) are skipped. Behind a test: its seconds, and those of
+# processors.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -138,17 +139,33 @@ stop_all() {
 counts=$(mktemp) || exit 2
 trap stop_all INT TERM
 number=0
-at_once() { # JOBS TEST...
-  local most=$1 test
-  shift
-  for test; do
-    while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
-    number=$((number + 1))
-    test_one $number "$test" &
+begin() { # TEST
+  number=$((number + 1))
+  test_one $number "$1" &
+}
+# Runs the tests of the arrays `busy` and `idle`: JOBS of the first at once, and half as many of the second beside them.
+at_once() { # JOBS
+  local b=0 i=0 running=0 pid=''
+  local -A waits=()
+  while [ $b -lt ${#busy[@]} ] || [ $i -lt ${#idle[@]} ]; do
+    if [ $i -lt ${#idle[@]} ] && [ ${#waits[@]} -lt $(($1 / 2)) ]; then
+      begin "${idle[i++]}"
+      waits[$!]=1
+    elif [ $b -lt ${#busy[@]} ] && [ $running -lt "$1" ]; then
+      begin "${busy[b++]}"
+      running=$((running + 1))
+    else
+      wait -n -p pid
+      if [ -n "${waits[$pid]-}" ]; then unset "waits[$pid]"; else running=$((running - 1)); fi
+    fi
   done
   wait
 }
-# SECONDS TEST, of those with a line "# long: SECONDS" in the script that they are, or that is the last word of their command.
+# The lines at the top of a script are about a test that is this script, or whose command ends with it.
+has_line() { # TEST PATTERN
+  case $1 in *.sh) grep -q "^# $2" "${1##*[ =]}" 2>/dev/null ;; *) return 1 ;; esac
+}
+# SECONDS TEST, of those with a line "# long: SECONDS".
 lengths() {
   local test seconds
   for test; do
@@ -166,12 +183,20 @@ while [ $((${#long[@]} + ${#others[@]})) -gt 0 ]; do
   order+=("${long[@]:0:1}" "${others[@]:0:3}")
   long=("${long[@]:1}") others=("${others[@]:3}")
 done
-apart=() together=()
+apart=() together=() waiting=()
 for test in "${order[@]}"; do
-  if [ -f "$test" ] && grep -q '^# alone: ' "$test"; then apart+=("$test"); else together+=("$test"); fi
+  if [ -f "$test" ] && has_line "$test" 'alone: '; then
+    apart+=("$test")
+  elif [ "$jobs" -gt 1 ] && has_line "$test" 'waits$'; then
+    waiting+=("$test")
+  else
+    together+=("$test")
+  fi
 done
-at_once 1 "${apart[@]}"
-at_once "$jobs" "${together[@]}"
+busy=("${apart[@]}") idle=()
+at_once 1
+busy=("${together[@]}") idle=("${waiting[@]}")
+at_once "$jobs"
 
 # A test whose process was killed itself has counted nothing: it failed.
 read -r passed failed skipped < <(awk -v all=$# '{ p += $1; s += $3 } END { print p + 0, all - p - s, s + 0 }' "$counts")

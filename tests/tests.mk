@@ -5,8 +5,8 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
-# Tests at once: two for each processor, up to eight. Daemons and launchers mostly wait, for deadlines and for each other.
-# Every test has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
+# Tests at once: two for each processor, up to eight, and half as many beside them that sleep and say "# waits". Every test
+# has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
 AT_ONCE ?= $(shell n=$$((2 * $(JOBS))); echo $$((n < 8 ? n : 8)))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
@@ -77,8 +77,8 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
-	  $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%) \
+	  $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST)
 
 check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
 	@$(SUB) check-bin

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# waits
 # Three hosts: kill -9 of a daemon on another host, of that host's orted, and of fs-launch. COMMAND reads on, or ends
 # everywhere, and afterwards nothing is left in any host's TMPDIR but what a killed orted had there.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
+# waits
 # The daemons' mpirun dies while programs run on three hosts: on each of them programs that start after that list the dataset
 # and read all of it, in a job without outputs; with outputs at the top, the
 # listing of that directory ends with EIO after the names of the dataset. Files cannot be made; those that were, on this host and

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# waits
 # Jobs without COMMAND: fs-launch --daemon and stop. What is refused; a start that fails; outputs; programs that still run
 # at the end; two jobs; signals; and the deaths of fs-launch and of a daemon while outputs are saved.
 . "$(dirname "$0")/../functions.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 180
 # long: 21
+# waits
 # Names of output files over real daemons: made on one node, seen on the others; renamed, removed, listed; none is lost when a
 # daemon is killed, at rest or while names are made.
 . "$(dirname "$0")/../functions.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 180
 # long: 22
+# waits
 # Bytes of output files over real daemons: written on one node, published by a client or by their close, held and read on another
 # through its cache, removed while held, changed by name; with clients that die or lie, and a home that is killed.
 . "$(dirname "$0")/../functions.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # long: 35
+# waits
 # Three hosts, two of them nodes that cannot send to each other: the start ends ten seconds after the daemons' start, and
 # its line has both ends. mpirun that cannot be reached; an interface with addresses that lead nowhere.
 . "$(dirname "$0")/../functions.sh"

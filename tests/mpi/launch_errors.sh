@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 20
+# waits
 # Bad input: one clear line each, the right exit status, nothing started and nothing left.
 . "$(dirname "$0")/../functions.sh"
 

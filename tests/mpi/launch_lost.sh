@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 20
+# waits
 # A daemon that is lost before COMMAND begins: the status is 125, one line says which and why, nothing is left, and COMMAND has not run.
 . "$(dirname "$0")/../functions.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# waits
 # Three hosts, each with its own address, /dev/shm, TMPDIR and local directory, by --hostfile: --np 3 with the whole
 # tree compared on each while the dataset is renamed away, then COMMAND on the first host alone, from a host that is no
 # node, with what is staged; a host that does not answer; clean on all of them.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# waits
 # As launch_squat.sh, on the second of two hosts only: each host takes what is its own. What a daemon that was killed has
 # left there is removed by the end of the job.
 . "$(dirname "$0")/../functions.sh"

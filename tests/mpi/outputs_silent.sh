@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
 # long: 28
+# waits
 # rest: other numbers of nodes
 # A program that starts when its node's daemon is stopped or dead knows that it cannot see the outputs: no name is missing,
 # none can be made. What the dataset has it reads from its node's partitions. With --read-only nothing is missed.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 180
 # long: 35
+# waits
 # rest: other numbers of nodes
 # What programs of other nodes see of a file that is open for writing, and whether it is staged out before it is closed.
 . "$(dirname "$0")/../functions.sh"

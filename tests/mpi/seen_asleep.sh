@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
 # long: 25
+# waits
 # rest: other numbers of nodes
 # Programs that write into another node's file and then sleep, are stopped, are killed or fork: all nodes see the bytes.
 . "$(dirname "$0")/../functions.sh"

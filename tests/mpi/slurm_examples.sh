@@ -3,6 +3,7 @@
 # slow
 # timeout: 120
 # long: 20
+# waits
 # The batch scripts of docs/examples/slurm in a Slurm cluster of three nodes, with checksums and losses as on a plain
 # directory; srun in a shell that has joined a job; emulated nodes in a batch script; two slurmds on one host.
 . "$(dirname "$0")/../functions.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# waits
 # Parts of FanStore of different versions in one job: one line says which, and what to do. A daemon of another version ends the
 # start. A library of another version reads the dataset without the daemon.
 . "$(dirname "$0")/../functions.sh"
