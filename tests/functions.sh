@@ -14,6 +14,7 @@ lib=$build/lib/libfanstore.so
 python=/usr/bin/python3
 export kill_daemon=$root/tests/mpi/kill_daemon.bash LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 unset LD_PRELOAD "${!FANSTORE_@}"
+[ -z "${FS_TEST_PML-}" ] || export FANSTORE_PML=$FS_TEST_PML # by tests/run.sh: what fs-launch would find out
 if [ -z "${FS_TEST_ID:-}" ]; then
   TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/fst.XXXXXX")
   chmod 711 "$TMPDIR"

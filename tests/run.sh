@@ -30,6 +30,13 @@ while getopts j:t:w:p: option; do
 done
 shift $((OPTIND - 1))
 
+# fs-launch would ask ompi_info at each start: tests/functions.sh tells it.
+if command -v ompi_info >/dev/null; then
+  FS_TEST_PML=ob1
+  ! ompi_info --parsable --param pml ucx 2>/dev/null | grep '^mca:pml:ucx:' >/dev/null || FS_TEST_PML=ucx
+  export FS_TEST_PML
+fi
+
 logs=build/test-logs
 mkdir -p "$logs"
 id='' tmp=''
