@@ -16,8 +16,8 @@ O := $(B)/obj
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla -Wpointer-arith $(if $(WERROR),-Werror)
-# With a sanitizer gcc takes far longer for -O2, and the tests are no faster by it.
-CFLAGS ?= $(if $(filter address% thread,$(SAN)),-O1,-O2) -g
+# With a sanitizer compilers take far longer for -O2 and for all that -g tells, and the tests are no faster by it.
+CFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
 BASE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Iinclude -Ilibfanstore $(WARN) -fPIC -fvisibility=hidden -pthread \
                -fno-strict-aliasing -fno-semantic-interposition -ffunction-sections -fdata-sections -MMD -MP
 # libfanstore.so is for every glibc from 2.17 on. A sanitizer's own dlsym must be the one that is called.
