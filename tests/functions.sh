@@ -226,11 +226,9 @@ esac
 export mpi mpirun_is mpi_remote
 # processes_of_test: the processes that this test started and that are still there, but for this shell's own
 processes_of_test() {
-  local p
-  for p in /proc/[0-9]*; do
-    if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qxF "FS_TEST_ID=${FS_TEST_ID:-none}"; then
-      case $(cat "$p/comm" 2>/dev/null) in fanstored | fs-launch | mpirun | orted | prterun | prted) echo "${p#/proc/}" ;; esac
-    fi
-  done 2>/dev/null
-  return 0
+  local p comm
+  while read -r p; do
+    { read -r comm <"${p%/environ}/comm"; } 2>/dev/null || continue
+    case $comm in fanstored | fs-launch | mpirun | orted | prterun | prted) echo "$p" | tr -dc '0-9\n' ;; esac
+  done < <(grep -lzxsF "FS_TEST_ID=${FS_TEST_ID:-none}" /proc/[0-9]*/environ)
 }

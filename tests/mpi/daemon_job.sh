@@ -16,9 +16,10 @@ start() { # OPTIONS: sets $job
 }
 runs=$TMPDIR/fanstore-$(id -u)
 launcher() { # the process of fs-launch that holds the lock of $job
-  local p fd
+  local p fd comm
   for p in /proc/[0-9]*; do
-    [ "$(cat "$p/comm" 2>/dev/null)" = fs-launch ] || continue
+    { read -r comm <"$p/comm"; } 2>/dev/null || continue
+    [ "$comm" = fs-launch ] || continue
     for fd in "$p"/fd/*; do
       if [ "$fd" -ef "$runs/$job/launch.lock" ]; then echo "${p#/proc/}" && return; fi
     done
@@ -128,11 +129,11 @@ wait $foreground || :
 echo "ok - stop refuses a job with COMMAND"
 
 start --keep
-f attach -- sh -c 'trap "" TERM; touch deaf; while :; do sleep 0.1; done' &
+f attach -- sh -c 'trap "touch told" TERM; touch deaf; while :; do sleep 0.1; done' &
 program=$!
 wait_until 10 test -e deaf
 pid=$(launcher)
-{ sleep 0.3 && kill -KILL "$pid"; } &
+{ wait_until 10 test -e told && kill -KILL "$pid"; } &
 expect_status 125 f stop
 grep -q 'its fs-launch was killed while the job ended' err || fail "$(cat err)"
 wait $program && fail "the guard did not end the program"

@@ -4,8 +4,10 @@
 # its local directory); with `pid` for SIGNAL, prints its process. Run by COMMANDs, whose job it is. Exit status 99 when there
 # is none.
 for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
-  grep -qzxF -- "$2" "$p/cmdline" && grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$p/environ" || continue
+  { read -r comm <"$p/comm"; } 2>/dev/null || continue
+  [ "$comm" = fanstored ] || continue
+  grep -qzxF -- "$2" "$p/cmdline" || continue
+  grep -qzxF "OMPI_COMM_WORLD_RANK=$1" "$p/environ" || continue
   if [ "${3:-}" = pid ]; then echo "${p#/proc/}" && exit; fi
   kill "${3:--9}" "${p#/proc/}" && exit
 done

@@ -115,14 +115,14 @@ END
 }
 user_daemons() { # SIGNAL...: to the daemons of this test, and their mpirun
   local p sig n=0
-  for p in /proc/[0-9]*; do
-    case $(tr '\0' ' ' <"$p/cmdline" 2>/dev/null) in
+  while read -r p; do
+    case $(tr '\0' ' ' <"$p" 2>/dev/null) in
       *"fanstored --job "*"--local-dir $work/local "*)
-        for sig; do kill "-$sig" "${p#/proc/}"; done
+        for sig; do kill "-$sig" "$(tr -dc 0-9 <<<"$p")"; done
         n=$((n + 1))
         ;;
     esac
-  done
+  done < <(grep -lzxsF -e "$work/local" /proc/[0-9]*/cmdline)
   [ $n -ge 3 ] || fail "$n daemons and mpiruns"
 }
 user() {

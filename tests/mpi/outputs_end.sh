@@ -69,7 +69,7 @@ cd "$1" || exit
 [ "$2" = none ] || for k in $(seq 0 $(($2 - 1))); do FANSTORE_NODE=$k sh -c 'echo "of node $1" >"of-$1" && echo "$1" >"sub/$1"' - "$k" || exit; done
 [ -z "$3" ] || for i in $(seq 300); do [ -e "$3/sub/$(($2 - 1))" ] && break; sleep 0.1; done
 for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] && grep -qzxF "$1" "$p/cmdline" && kill -9 "$(sed -n 's/^PPid:[^0-9]*//p' "$p/status")" && break
+  { read -r comm <"$p/comm"; } 2>/dev/null && [ "$comm" = fanstored ] && grep -qzxF "$1" "$p/cmdline" && kill -9 "$(sed -n 's/^PPid:[^0-9]*//p' "$p/status")" && break
 done || exit 99
 sleep "$4"
 EOF

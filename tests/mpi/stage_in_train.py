@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A training program that resumes from its newest checkpoint: stage_in_train.py DIR EPOCHS. Its state is a function of the
+# A training program that resumes from its newest checkpoint: stage_in_train.py numpy|torch DIR EPOCHS. Its state is a function of the
 # epoch alone, so that a wrong byte shows.
 import os, sys
 
 import numpy
 
-try:
+torch = None
+if sys.argv[1] == "torch":
     import torch
-except ImportError:
-    torch = None
-top, epochs = sys.argv[1], int(sys.argv[2])
+top, epochs = sys.argv[2], int(sys.argv[3])
 os.makedirs(top, exist_ok=True)
 
 

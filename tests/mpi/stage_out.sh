@@ -306,9 +306,10 @@ killed_daemons() {
       bash "$scripts/half.sh" "$mnt" "$work/$1" >"$work/$1.log" 2>&1 &
   }
   kill_daemons() { # those of the job with this local directory
-    local p
+    local p comm
     for p in /proc/[0-9]*; do
-      [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+      { read -r comm <"$p/comm"; } 2>/dev/null || continue
+      [ "$comm" = fanstored ] || continue
       if tr '\0' '\n' <"$p/cmdline" | grep -qxF "$1"; then kill -9 "${p#/proc/}"; fi
     done
   }

@@ -97,7 +97,8 @@ for i in $(seq 0 11); do mkdir "o$i" && echo "file $i" >"o$i/f" || exit; done
 for i in $(seq 300); do [ "$(cat "$2"/o*/f | wc -l)" = 12 ] && break; sleep 0.1; done
 [ "$i" -lt 300 ] || exit 9
 for p in /proc/[0-9]*; do
-  [ "$(cat "$p/comm" 2>/dev/null)" = fanstored ] || continue
+  { read -r comm <"$p/comm"; } 2>/dev/null || continue
+  [ "$comm" = fanstored ] || continue
   tr '\0' '\n' <"$p/cmdline" | grep -qxF "$3" || continue
   tr '\0' '\n' <"$p/environ" | grep -qx OMPI_COMM_WORLD_RANK=0 || echo "${p#/proc/}"
 done >"$3.pids"
