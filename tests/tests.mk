@@ -71,10 +71,10 @@ $(HELPER_BIN): $(B)/tests/%: $(O)/tests/%.o $(call test_lib,common)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LDFLAGS) -Wl,--gc-sections $(CODECS) -ldl -pthread
 
 .PHONY: check check-load check-unit check-lint $(KINDS:%=check-%) check-fault-table check-systems check-processors check-deploy check-containers check-slow fuzz-afl fuzz-coverage model check-clients check-clients-valgrind \
-  check-clients-asan check-bin lint asan tsan valgrind fuzz fuzz-bin compdb format demo example-report setup-check
+  check-clients-asan check-bin lint asan tsan sanitized valgrind fuzz fuzz-bin compdb format demo example-report setup-check
 .SECONDARY: $(UNIT_SRC:%.c=$(O)/%.o) $(FUZZ_SRC:%.c=$(O)/%.o)
-# The fuzz targets are compiled only: linking them takes clang.
-check-bin: $(UNIT_BIN) $(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o) $(B)/bench/mdphases $(B)/bench/ioblocks
+# The fuzz targets are compiled only: linking them takes clang. Sanitizers get the unit tests.
+check-bin: $(UNIT_BIN) $(if $(SAN),,$(HELPER_BIN) $(FUZZ_SRC:%.c=$(O)/%.o) $(B)/bench/mdphases $(B)/bench/ioblocks)
 setup-check:
 	@tests/setup/packages.sh build check
 
@@ -167,8 +167,11 @@ lint: ## layers, sizes, symbols, format, shellcheck, cppcheck, clang-tidy
 	@$(SUB) all
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(LINT_FAST) $(LINT_TOOLS)
 
+# The fuzzers run code that clang has instrumented: a build of its own.
+FUZZ_SAN := fuzzer-no-link,address,undefined
 # The programs under sanitizers, with a library that is not: the sanitizer's run-time would have to be loaded first.
 ASAN_B := build/san-address-undefined
+ASAN_PROGRAMS := $(addprefix $(ASAN_B)/bin/,fs-prepare fs-launch fanstored)
 MIXED := build/asan-programs
 ASAN_SCRIPTS := $(filter-out %/large.sh %/memory.sh,$(wildcard tests/prepare/*.sh)) \
   $(addprefix tests/,$(addsuffix .sh,mpi/exact mpi/launch_basic mpi/launch_errors mpi/launch_signals mpi/outputs fault/kill))
@@ -176,7 +179,7 @@ asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory check-unit SAN=address,undefined PREFIX_NAME=asan/ \
 	  WRAPPER='env ASAN_OPTIONS=detect_leaks=1:abort_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1'
 	@$(SUB) all $(HELPER_BIN)
-	@$(SUB) SAN=address,undefined $(ASAN_B)/bin/fs-prepare $(ASAN_B)/bin/fs-launch $(ASAN_B)/bin/fanstored
+	@$(SUB) SAN=address,undefined $(ASAN_PROGRAMS)
 	@mkdir -p $(MIXED)/bin $(MIXED)/lib $(MIXED)/tests; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
 	@cp -r $(B)/tests/helpers $(MIXED)/tests
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
@@ -184,6 +187,11 @@ asan: ## unit tests and programs with AddressSanitizer and UBSan
 tsan: ## unit tests with ThreadSanitizer
 	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
+sanitized: ## build what asan, tsan, fuzz and check-clients-asan run
+	@$(SUB) SAN=address,undefined check-bin $(ASAN_PROGRAMS)
+	@$(SUB) SAN=thread check-bin
+	@$(SUB) SAN=address lib
+	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
 # deadlines, of system calls that valgrind does not know, and those that run themselves again.
 # Nor for minutes what AddressSanitizer sees as well: random tests and races.
@@ -194,8 +202,6 @@ valgrind: ## unit tests under valgrind
 	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \
 	  WRAPPER='valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite'
 
-# The fuzzers run code that clang has instrumented: a build of its own.
-FUZZ_SAN := fuzzer-no-link,address,undefined
 fuzz-bin: $(FUZZ_BIN)
 fuzz: ## every fuzz target for FUZZ_SECONDS each
 	@tests/setup/packages.sh build check ci

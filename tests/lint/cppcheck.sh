@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
+# timeout: 1500
 # cppcheck of all product code. Leaks are left to the sanitizers: it does not know cleanup attributes.
 . "$(dirname "$0")/files.sh"
 need cppcheck

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# timeout: 1500
 # All C sources are as clang-format leaves them. Versions differ in details; 14 is the one that is held to.
 . "$(dirname "$0")/files.sh"
 need clang-format

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# timeout: 1500
 # All scripts under shellcheck, and a syntax check of the Python ones.
 . "$(dirname "$0")/files.sh"
 need shellcheck
