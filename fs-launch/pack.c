@@ -66,7 +66,7 @@ static void pack_out(struct fs_launch *l, const char *line, size_t n) {
 
 /* Returns true for a line as "fs-prepare: 12 of 100 files, ...". */
 static bool is_progress(const char *line, size_t n) {
-  return memmem(line, n, " files, ", 8) && memmem(line, n, " left", 5);
+  return memmem(line, n, " file", 5) && memmem(line, n, " left", 5);
 }
 
 /* Lines of the ranks' standard error, and of mpirun's. A rank that mpirun ends says that it was

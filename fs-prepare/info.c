@@ -114,10 +114,10 @@ static void print_size(const char *label, uint64_t bytes) {
 }
 
 static void print_spread(const struct fs_spread *s) {
-  char label[32], least[32], most[32];
-  snprintf(label, sizeof label, "on %" PRIu32 " node%s", s->nodes, s->nodes == 1 ? "" : "s");
-  printf("%-14s %" PRIu64 " to %" PRIu64 " files, %s to %s each; directories spread to %.0f%%\n", label, s->least_files,
-         s->most_files, fs_format_size(s->least_bytes, least, sizeof least),
+  char count[32], label[40], least[32], most[32];
+  snprintf(label, sizeof label, "on %s", fs_format_count(s->nodes, "node", count, sizeof count));
+  printf("%-14s %" PRIu64 " to %" PRIu64 " file%s, %s to %s each; directories spread to %.0f%%\n", label,
+         s->least_files, s->most_files, fs_plural(s->most_files), fs_format_size(s->least_bytes, least, sizeof least),
          fs_format_size(s->most_bytes, most, sizeof most), s->directories * 100);
 }
 
@@ -138,17 +138,17 @@ static void print_text(const struct fs_dataset *ds, const struct info *info) {
   print_size("plain bytes", h->plain_bytes);
   print_size("stored bytes", h->stored_bytes);
   print_size("unused bytes", info->unused);
-  printf("ratio          %.3f\n", h->plain_bytes != 0 ? (double)h->stored_bytes / (double)h->plain_bytes : 1.0);
+  printf("times smaller  %.2f\n", fs_times_smaller(h->plain_bytes, h->stored_bytes));
   print_size("block size", h->block_size);
   print_size("index", m->index_size);
   printf("codec          %s\n", m->codec);
   fs_suffixes_print(&ds->ix);
   printf("partitions     %" PRIu64 "\n", ds->ix.nparts);
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
-    char name[FS_PART_NAME_SIZE], size[32];
+    char name[FS_PART_NAME_SIZE], size[32], files[32];
     const struct fs_part_rec *p = &ds->ix.parts[i];
-    printf("  %s   %" PRIu64 " (%s), %" PRIu64 " files%s\n", fs_part_name((uint32_t)i, name), p->size,
-           fs_format_size(p->size, size, sizeof size), info->files[i],
+    printf("  %s   %" PRIu64 " (%s), %s%s\n", fs_part_name((uint32_t)i, name), p->size,
+           fs_format_size(p->size, size, sizeof size), fs_format_count(info->files[i], "file", files, sizeof files),
            p->flags & FS_PART_REPLICATE ? ", on every node" : "");
   }
   for (uint32_t i = 0; i < info->nspread; i++) print_spread(&info->spread[i]);

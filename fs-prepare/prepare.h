@@ -54,6 +54,11 @@ void fs_prep_version(void);
    be written. */
 int fs_prep_finish(int status);
 
+/* Returns how many times smaller the stored bytes are than the plain ones; 1 if there are none. */
+static inline double fs_times_smaller(uint64_t plain, uint64_t stored) {
+  return plain != 0 ? (double)plain / (double)FS_MAX(stored, 1) : 1;
+}
+
 /* Returns the printable form of a name or path, from malloc, never NULL. */
 char *fs_prep_name(const char *path);
 

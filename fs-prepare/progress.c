@@ -31,8 +31,8 @@ static const struct {
 struct look {
   uint64_t ns, names, files, files_all, bytes, bytes_all, stored, left_out;
   int stage;
-  double part; /* of the stage's work, 0 to 1; negative: not known */
-  double ratio;
+  double part;                 /* of the stage's work, 0 to 1; negative: not known */
+  double smaller;              /* times */
   double byte_rate, file_rate; /* of the last seconds */
   double left;                 /* seconds; negative: not known */
 };
@@ -45,13 +45,14 @@ static void on_usr1(int sig) {
 static void guess(const struct fs_progress *p, struct look *l) {
   double all = (double)l->bytes_all + (double)l->files_all * FILE_COST;
   double is = (double)l->bytes + (double)l->files * FILE_COST, took = (double)(l->ns - p->stage_ns) / 1e9;
+  double old = (double)p->old_bytes + (double)p->old_files * FILE_COST;
   l->part = all > 0 ? FS_MIN(is / all, 1.0) : -1;
-  l->left = l->part > 0.001 && took > 1 ? took * (1 - l->part) / l->part : -1;
-  l->ratio = l->bytes != 0 ? (double)l->stored / (double)l->bytes : 1;
+  l->left = all > old && is - old > 0.001 * (all - old) && took > 1 ? took * FS_MAX(all - is, 0) / (is - old) : -1;
+  l->smaller = fs_times_smaller(l->bytes, l->stored);
 }
 
 static void rate(const struct fs_progress *p, struct look *l) {
-  uint64_t ns = p->stage_ns, files = 0, bytes = 0;
+  uint64_t ns = p->stage_ns, files = p->old_files, bytes = p->old_bytes;
   if (p->samples != 0) { /* the oldest that is kept */
     uint64_t i = p->samples > FS_RATE_SECONDS ? p->samples % FS_RATE_SECONDS : 0;
     ns = p->sample[i].ns;
@@ -99,25 +100,26 @@ static const char *duration(char *out, size_t size, double left) {
 }
 
 static void show_counts(const struct look *l) {
-  char left[24], is[32], all[32], ratio[24] = "", bar[BAR + 1];
+  char left[24], is[32], all[32], smaller[40] = "", bar[BAR + 1];
   fs_format_size(l->bytes, is, sizeof is);
   fs_format_size(l->bytes_all, all, sizeof all);
-  if (l->stage == FS_STAGE_PACK) snprintf(ratio, sizeof ratio, ", ratio %.2f", l->ratio);
+  if (l->stage == FS_STAGE_PACK) snprintf(smaller, sizeof smaller, ", %.2f times smaller", l->smaller);
   memset(bar, ' ', BAR);
   memset(bar, '=', (size_t)(l->part * BAR));
   bar[BAR] = '\0';
-  if (fs_bar_shown())
-    fs_progress("[%s] %3d%%  %" PRIu64 "/%" PRIu64 " files  %s/%s%s  %.0f MB/s  ETA %s", bar, (int)(l->part * 100),
-                l->files, l->files_all, is, all, ratio, l->byte_rate / 1e6, duration(left, sizeof left, l->left));
+  duration(left, sizeof left, l->left);
+  if (fs_bar_shown()) /* what a narrow terminal cuts off comes last */
+    fs_progress("[%s] %3d%%  ETA %s  %.0f MB/s  %" PRIu64 "/%" PRIu64 " file%s  %s/%s%s", bar, (int)(l->part * 100),
+                left, l->byte_rate / 1e6, l->files, l->files_all, fs_plural(l->files_all), is, all, smaller);
   else
-    fs_progress("%s: %d%%, %" PRIu64 " of %" PRIu64 " files, %s of %s%s, %.0f MB/s, %s left", stages[l->stage].doing,
-                (int)(l->part * 100), l->files, l->files_all, is, all, ratio, l->byte_rate / 1e6,
-                duration(left, sizeof left, l->left));
+    fs_progress("%s: %d%%, %" PRIu64 " of %" PRIu64 " file%s, %s of %s%s, %.0f MB/s, %s left", stages[l->stage].doing,
+                (int)(l->part * 100), l->files, l->files_all, fs_plural(l->files_all), is, all, smaller,
+                l->byte_rate / 1e6, left);
 }
 
 static void show(const struct look *l) {
   if (l->stage == FS_STAGE_LIST)
-    fs_progress("listing: %" PRIu64 " names", l->names);
+    fs_progress("listing: %" PRIu64 " name%s", l->names, fs_plural(l->names));
   else if (l->part >= 0)
     show_counts(l);
   else
@@ -226,8 +228,16 @@ void fs_progress_stage(struct fs_progress *p, enum fs_stage stage, uint64_t file
   p->now.files_all = files;
   p->now.bytes_all = bytes;
   p->now.files = p->now.bytes = 0;
+  p->old_files = p->old_bytes = 0;
   p->stage_ns = fs_now_ns();
   p->stage = stage;
+}
+
+void fs_progress_resume(struct fs_progress *p, uint64_t files, uint64_t bytes) {
+  p->old_files = files;
+  p->old_bytes = bytes;
+  p->now.files += files;
+  p->now.bytes += bytes;
 }
 
 void fs_progress_stop(struct fs_progress *p, bool done) {

@@ -44,6 +44,7 @@ struct fs_progress {
   void *ctx;
   /* The rest belongs to the thread. */
   _Atomic uint64_t stage_ns;
+  _Atomic uint64_t old_files, old_bytes; /* of the counts: what an earlier run has done of the stage */
   uint64_t shown_ns, json_ns, signal_ns;
   struct {
     uint64_t ns, files, bytes;
@@ -61,6 +62,9 @@ struct fs_progress {
 fs_err fs_progress_start(struct fs_progress *p, const char *json);
 /* Begins a stage with this much to do. */
 void fs_progress_stage(struct fs_progress *p, enum fs_stage stage, uint64_t files, uint64_t bytes);
+/* Counts what an earlier run has done of this stage. It does not count for the rate and for the time
+   that is left. */
+void fs_progress_resume(struct fs_progress *p, uint64_t files, uint64_t bytes);
 /* Wipes the bar, writes the last JSON object, and ends the thread. Does nothing if none runs. */
 void fs_progress_stop(struct fs_progress *p, bool done);
 

@@ -81,9 +81,9 @@ static const char *codec_of(const struct fs_index *ix, const struct suffix *s) {
 
 static void print_line(const char *dots, const char *name, const struct suffix *s, const char *codec) {
   char plain[32], stored[32];
-  printf("  %s%-*s %10" PRIu64 " %10s %10s %6.3f  %s\n", dots, 14 - (int)strlen(dots), name, s->files,
+  printf("  %s%-*s %10" PRIu64 " %10s %10s %7.2fx  %s\n", dots, 14 - (int)strlen(dots), name, s->files,
          fs_format_size(s->plain, plain, sizeof plain), fs_format_size(s->stored, stored, sizeof stored),
-         (double)s->stored / (double)FS_MAX(s->plain, 1), codec);
+         fs_times_smaller(s->plain, s->stored), codec);
 }
 
 void fs_suffixes_print(const struct fs_index *ix) {
@@ -91,7 +91,7 @@ void fs_suffixes_print(const struct fs_index *ix) {
   FS_AUTO_FREE struct suffix *list = count_all(ix, &n);
   struct suffix rest = {0};
   if (list == NULL || list[0].plain == 0) return;
-  printf("%-16s %10s %10s %10s %6s  mostly\n", "suffix", "files", "plain", "stored", "ratio");
+  printf("%-16s %10s %10s %10s %8s  mostly\n", "suffix", "files", "plain", "stored", "smaller");
   for (size_t i = 0; i < n && list[i].plain != 0; i++) {
     const struct suffix *s = &list[i];
     if (i < ROWS) {

@@ -143,7 +143,8 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
     snprintf(s->why, sizeof s->why, "truncated partition: %" PRIu64 " bytes of %" PRIu64, (uint64_t)st.st_size,
              rec->size);
   else if ((uint64_t)st.st_size > rec->size)
-    snprintf(s->why, sizeof s->why, "%" PRIu64 " bytes too long", (uint64_t)st.st_size - rec->size);
+    snprintf(s->why, sizeof s->why, "%" PRIu64 " byte%s too long", (uint64_t)st.st_size - rec->size,
+             fs_plural((uint64_t)st.st_size - rec->size));
   else if (fs_pread_full(s->fd, page, sizeof page, 0) < 0)
     snprintf(s->why, sizeof s->why, "its header cannot be read");
   else
@@ -215,21 +216,22 @@ static int report(struct fs_verify *v) {
     printf("%s: %s\n", state == FS_DAMAGED ? "damaged" : "not checked", name);
   }
   uint64_t bad_parts = count_parts(v, FS_DAMAGED), unread_parts = count_parts(v, FS_UNCHECKED);
-  char plain[32], stored[32];
+  char plain[32], stored[32], files[32], blocks[32], parts[32];
   const struct fs_index_header *h = ix->hdr;
   fs_format_size(h->plain_bytes, plain, sizeof plain);
   fs_format_size(h->stored_bytes, stored, sizeof stored);
+  fs_format_count(h->files, "file", files, sizeof files);
+  fs_format_count(ix->nparts, "partition", parts, sizeof parts);
   if (bad_parts == 0 && unread_parts == 0) {
-    printf("%s: good: %" PRIu64 " files, %s in %s, %" PRIu64 " blocks, %" PRIu64 " partitions\n", shown, h->files,
-           plain, stored, v->nblocks, ix->nparts);
+    printf("%s: good: %s, %s in %s, %s, %s\n", shown, files, plain, stored,
+           fs_format_count(v->nblocks, "block", blocks, sizeof blocks), parts);
     return FS_EXIT_OK;
   }
   if (bad_parts != 0)
-    printf("%s: damaged: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
-           count[FS_DAMAGED], h->files, bad_parts, ix->nparts);
+    printf("%s: damaged: %" PRIu64 " of %s, %" PRIu64 " of %s\n", shown, count[FS_DAMAGED], files, bad_parts, parts);
   if (unread_parts != 0)
-    printf("%s: not checked: %" PRIu64 " of %" PRIu64 " files, %" PRIu64 " of %" PRIu64 " partitions\n", shown,
-           count[FS_UNCHECKED], h->files, unread_parts, ix->nparts);
+    printf("%s: not checked: %" PRIu64 " of %s, %" PRIu64 " of %s\n", shown, count[FS_UNCHECKED], files, unread_parts,
+           parts);
   return FS_EXIT_FAILED;
 }
 

@@ -71,7 +71,8 @@ fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o) {
 /* The dataset must not become empty because SOURCE has gone. */
 static fs_err check_any(const struct fs_plan *plan) {
   if (plan->left_out < plan->files) return 0;
-  fs_say("%s: none of its %llu files can be read", plan->tree->sources[0].path, (unsigned long long)plan->files);
+  fs_say("%s: none of its %llu file%s can be read", plan->tree->sources[0].path, (unsigned long long)plan->files,
+         fs_plural(plan->files));
   return -EIO;
 }
 

@@ -23,6 +23,7 @@ struct pack {
   struct fs_store store;
   struct fs_progress progress;
   struct fs_manifest manifest; /* filled from the new index */
+  uint64_t resumed;            /* bytes that an interrupted run had packed */
 };
 
 /* Counts a file when its last chunk came. */
@@ -100,8 +101,10 @@ static fs_err pack_order(struct pack *p, uint64_t next, uint64_t offset) {
 }
 
 static fs_err pack_contents(struct pack *p) {
-  const uint64_t done = resumed_bytes(p);
-  fs_progress_stage(&p->progress, FS_STAGE_PACK, p->plan.norder - p->journal.next, p->plan.pack_bytes - done);
+  p->resumed = resumed_bytes(p);
+  fs_progress_stage(&p->progress, FS_STAGE_PACK, p->plan.norder, p->plan.pack_bytes);
+  fs_progress_resume(&p->progress, p->journal.next, p->resumed);
+  p->progress.now.stored = p->store.stored_bytes;
   fs_err err = pack_order(p, p->journal.next, p->journal.offset);
   while (err == 0 && fs_plan_again(&p->plan) != 0) err = pack_order(p, 0, 0);
   return err < 0 || !p->journal.any ? err : checkpoint(p, true);
@@ -236,8 +239,9 @@ static void say_partitions(const struct fs_plan *plan, const struct fs_parts *pa
     min = FS_MIN(min, size);
     max = FS_MAX(max, size);
   }
-  printf("  %" PRIu32 " %spartitions of %s to %s", parts->nordinary, plan->update != NULL ? "new " : "",
-         fs_format_size(min, least, sizeof least), fs_format_size(max, most, sizeof most));
+  printf("  %" PRIu32 " %spartition%s of %s", parts->nordinary, plan->update != NULL ? "new " : "",
+         fs_plural(parts->nordinary), fs_format_size(min, least, sizeof least));
+  if (strcmp(least, fs_format_size(max, most, sizeof most)) != 0) printf(" to %s", most);
   if (parts->nnew > parts->nordinary) printf(", and %" PRIu32 " to be replicated", parts->nnew - parts->nordinary);
   printf("\n");
 }
@@ -250,36 +254,40 @@ static void say_update(const struct pack *p) {
   if (p->plan.update == NULL) return;
   for (uint32_t i = 0; i < p->store.parts.n; i++) all += p->store.parts.out[i].rec.size - FS_PART_HEADER_SIZE;
   bytes = all - FS_MIN(all, p->manifest.stored_bytes);
-  printf("  kept %" PRIu64 " files (%s), packed %s, removed %" PRIu64 " files\n", u->kept,
+  const uint64_t removed = u->old.manifest.files - u->found;
+  printf("  kept %" PRIu64 " file%s (%s), packed %s, removed %" PRIu64 " file%s\n", u->kept, fs_plural(u->kept),
          fs_format_size(u->kept_bytes, kept, sizeof kept), fs_format_size(p->plan.pack_bytes, packed, sizeof packed),
-         u->old.manifest.files - u->found);
+         removed, fs_plural(removed));
   printf("  no file uses %s of the partitions", fs_format_size(bytes, unused, sizeof unused));
   printf("%s\n", bytes > all / 2 ? "; pack --force drops them" : "");
 }
 
 static void summary(struct pack *p) {
   const struct fs_manifest *m = &p->manifest;
-  char plain[32], stored[32], shared[32];
+  char files[32], dirs[32], links[32], plain[32], stored[32], shared[32];
   FS_AUTO_FREE char *path = fs_prep_name(p->o.dataset);
   FS_AUTO_FREE char *mount = fs_prep_name(p->o.mount);
   uint64_t bytes, duplicates = count_duplicates(&p->tree, &bytes);
   double seconds = (double)(fs_now_ns() - p->progress.start_ns) / 1e9;
-  printf("%s: %" PRIu64 " files, %" PRIu64 " directories, %" PRIu64 " symlinks, for %s\n", path, m->files, m->dirs,
-         m->symlinks, mount);
-  printf("  plain %s, stored %s, ratio %.3f\n", fs_format_size(m->plain_bytes, plain, sizeof plain),
-         fs_format_size(m->stored_bytes, stored, sizeof stored),
-         m->plain_bytes != 0 ? (double)m->stored_bytes / (double)m->plain_bytes : 1.0);
+  printf("%s: %s, %s, %s, for %s\n", path, fs_format_count(m->files, "file", files, sizeof files),
+         fs_format_count(m->dirs, "directory", dirs, sizeof dirs),
+         fs_format_count(m->symlinks, "symlink", links, sizeof links), mount);
+  printf("  plain %s, stored %s: %.2f times smaller\n", fs_format_size(m->plain_bytes, plain, sizeof plain),
+         fs_format_size(m->stored_bytes, stored, sizeof stored), fs_times_smaller(m->plain_bytes, m->stored_bytes));
   if (duplicates != 0 || p->plan.links != 0)
-    printf("  stored once: %" PRIu64 " duplicates (%s), %" PRIu64 " further hard links\n", duplicates,
-           fs_format_size(bytes, shared, sizeof shared), p->plan.links);
+    printf("  stored once: %" PRIu64 " duplicate%s (%s), %" PRIu64 " further hard link%s\n", duplicates,
+           fs_plural(duplicates), fs_format_size(bytes, shared, sizeof shared), p->plan.links,
+           fs_plural(p->plan.links));
   if (p->tree.replaced != 0 || p->tree.absolute != 0)
-    printf("  archives: %" PRIu64 " members replaced by later ones of the same name, %" PRIu64
-           " names without their leading '/'\n",
-           p->tree.replaced, p->tree.absolute);
+    printf("  archives: %" PRIu64 " member%s replaced by later ones of the same name, %" PRIu64
+           " name%s without the leading '/'\n",
+           p->tree.replaced, fs_plural(p->tree.replaced), p->tree.absolute, fs_plural(p->tree.absolute));
   say_update(p);
   say_partitions(&p->plan, &p->store.parts);
   fs_kinds_print(&p->kinds, &p->plan);
-  printf("  %.1f s, %.1f MB/s\n", seconds, seconds > 0 ? (double)m->plain_bytes / 1e6 / seconds : 0.0);
+  const uint64_t old = p->resumed + p->update.kept_bytes;
+  printf("  %.1f s%s, %.1f MB/s\n", seconds, p->resumed != 0 ? " after it was resumed" : "",
+         seconds > 0 ? (double)(m->plain_bytes - FS_MIN(old, m->plain_bytes)) / 1e6 / seconds : 0.0);
 }
 
 /* Records the directory that is being written: the walk must not enter it. */

@@ -282,9 +282,9 @@ static fs_err join(const struct fs_pack_options *o, struct fs_tree *tree) {
   if (o->keep_going && err == 0) return fs_left_out_take(&tree->left_out, NULL, &j.problems);
   fs_problems_say(&j.problems, "");
   if (n == 0 || err < 0) return err;
-  fs_say("%zu names collide; give each SOURCE its own directory (--source PREFIX=PATH), or leave them out with "
+  fs_say("%zu name%s collide%s; give each SOURCE its own directory (--source PREFIX=PATH), or leave them out with "
          "--exclude or --keep-going",
-         n);
+         n, fs_plural(n), n == 1 ? "s" : "");
   return -EEXIST;
 }
 

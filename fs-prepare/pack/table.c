@@ -35,8 +35,8 @@ static void count(struct line *lines, const struct fs_kinds *kinds, const struct
 
 static void print_counts(const char *name, const struct line *l) {
   char plain[32], stored[32];
-  printf("  %-20.20s %9" PRIu64 " %9s %9s %6.3f", name, l->files, fs_format_size(l->plain, plain, sizeof plain),
-         fs_format_size(l->stored, stored, sizeof stored), (double)l->stored / (double)FS_MAX(l->plain, 1));
+  printf("  %-20.20s %9" PRIu64 " %9s %9s %7.2fx", name, l->files, fs_format_size(l->plain, plain, sizeof plain),
+         fs_format_size(l->stored, stored, sizeof stored), fs_times_smaller(l->plain, l->stored));
 }
 
 static void print_line(const struct line *l, const struct fs_encoding *e, const struct fs_verdict *v) {
@@ -46,8 +46,8 @@ static void print_line(const struct line *l, const struct fs_encoding *e, const 
   print_counts(name, l);
   printf("  %-16s %9s", fs_encoding_text(e, text), rate);
   if (v->next.encoding.family != FS_FAMILY_RAW && v->next.unbound < v->best.stored)
-    printf("  %s: %.3f, %.2f GB/s", fs_encoding_text(&v->next.encoding, text),
-           (double)v->next.unbound / (double)v->plain, (double)v->plain / (double)FS_MAX(v->next.cost_ns, 1));
+    printf("  %s: %.2fx, %.2f GB/s", fs_encoding_text(&v->next.encoding, text),
+           fs_times_smaller(v->plain, v->next.unbound), (double)v->plain / (double)FS_MAX(v->next.cost_ns, 1));
   printf("\n");
 }
 
@@ -57,7 +57,7 @@ void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
   if (lines == NULL || plan->pack_bytes == 0) return;
   count(lines, kinds, plan->tree);
   qsort(lines, kinds->n, sizeof *lines, by_plain);
-  printf("  %-20s %9s %9s %9s %6s  %-16s %9s%s\n", "kind", "files", "plain", "stored", "ratio", "codec", "decoding",
+  printf("  %-20s %9s %9s %9s %8s  %-16s %9s%s\n", "kind", "files", "plain", "stored", "smaller", "codec", "decoding",
          plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
   for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
     if (i < ROWS) {

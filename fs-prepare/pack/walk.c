@@ -380,9 +380,10 @@ static void warn_outside(const struct walker *ws, unsigned n) {
     if (ws[i].example != NULL && (example == NULL || strcmp(ws[i].example, example) < 0)) example = ws[i].example;
   }
   if (outside == 0) return;
-  fs_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlinks lead out of SOURCE (as %s does), and what they lead "
-         "to is not packed; --dereference outside packs it in their place",
-         outside, symlinks, example);
+  fs_say("pack: warning: %" PRIu64 " of %" PRIu64 " symlink%s lead%s out of SOURCE (as %s does), and what %s to "
+         "is not packed; --dereference outside packs it in %s place",
+         outside, symlinks, fs_plural(symlinks), outside == 1 ? "s" : "", example,
+         outside == 1 ? "it leads" : "they lead", outside == 1 ? "its" : "their");
 }
 
 /* Reports the problems. Returns 0 if --keep-going leaves them out, or a negative errno. */

@@ -55,6 +55,13 @@ char *fs_format_size(uint64_t bytes, char *buf, size_t size) {
   return buf;
 }
 
+char *fs_format_count(uint64_t n, const char *one, char *buf, size_t size) {
+  size_t len = strlen(one);
+  bool ies = n != 1 && len > 0 && one[len - 1] == 'y';
+  snprintf(buf, size, "%llu %.*s%s", (unsigned long long)n, (int)(len - ies), one, ies ? "ies" : fs_plural(n));
+  return buf;
+}
+
 char *fs_part_name(uint32_t number, char out[FS_PART_NAME_SIZE]) {
   snprintf(out, FS_PART_NAME_SIZE, "part-%05u", number);
   return out;

@@ -17,6 +17,12 @@ fs_err fs_parse_size(const char *text, uint64_t *out);
 fs_err fs_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 /* Writes a size such as "1.5 GiB" to buf. Returns buf. */
 char *fs_format_size(uint64_t bytes, char *buf, size_t size);
+/* Writes a count such as "1 file", "2 files" or "3 directories" to buf. `one` is the singular. Returns buf. */
+char *fs_format_count(uint64_t n, const char *one, char *buf, size_t size);
+/* Returns the "s" of a plural, or "". */
+static inline const char *fs_plural(uint64_t n) {
+  return n == 1 ? "" : "s";
+}
 
 /*
  * A list of paths in one environment variable. ':' separates items; "\:" is a colon, "\\" a

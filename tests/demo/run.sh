@@ -41,7 +41,7 @@ if [ ! -f "$demo/images/complete" ]; then
   touch "$demo/images/complete"
 fi
 
-step "Packing them (JPEG is compressed already, so the images are stored as they are: ratio 1)"
+step "Packing them (JPEG is compressed already, so the images are stored as they are)"
 show build/bin/fs-prepare pack --force --mount "$mount" --exclude complete "$demo/images" "$demo/dataset"
 
 step "Training from the plain directory: two processes, each with two DataLoader workers"

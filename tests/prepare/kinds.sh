@@ -60,7 +60,7 @@ cp -r "$work/kinds/csv" "$work/twice/b"
 first=$work/twice/a/00/record00007.json
 cp "$first" "$work/twice/b/copy.csv"
 pack "$work/twice" "$work/twice.fs"
-grep -q 'stored once: 1 duplicates' "$work/pack.log" || fail "stored twice: $(cat "$work/pack.log")"
+grep -q 'stored once: 1 duplicate ' "$work/pack.log" || fail "stored twice: $(cat "$work/pack.log")"
 plain "$work/twice.fs" "$mnt" cmp "$first" "$mnt/b/copy.csv" || fail "the copy"
 ok "stored once"
 

@@ -12,7 +12,7 @@ for i in {1..20}; do { echo "$i"; cat text; } >"source/$i"; done
 pack=("$bin/fs-prepare" pack --codec lz4hc:12 -j 1)
 
 FANSTORE_TEST_PROGRESS_MS=200 expect_status 0 "${pack[@]}" source ds
-grep -qE '^fs-prepare: packing: [0-9]+%, [0-9]+ of 20 files, [0-9.]+ MiB of 6.7 MiB, ratio 0\.[0-9]+, [0-9]+ MB/s, .* left$' err ||
+grep -qE '^fs-prepare: packing: [0-9]+%, [0-9]+ of 20 files, [0-9.]+ MiB of 6.7 MiB, [0-9.]+ times smaller, [0-9]+ MB/s, .* left$' err ||
   { cat err >&2; fail 'no line of progress'; }
 expect_status 0 "${pack[@]}" source ds1
 [ ! -s err ] || fail 'progress is told more than once a minute'
@@ -43,6 +43,25 @@ one_line err "json-progress 'nodir/file': cannot be opened"
 [ ! -e ds4 ] || fail 'packed nevertheless'
 ok 'JSON objects of progress'
 
+# A run that goes on counts what the one before it has packed.
+FANSTORE_TEST_CHECKPOINT_MS=10 "${pack[@]}" --partitions 1 source ds5 2>/dev/null &
+for _ in {1..1000}; do
+  [ "$(cat .ds5.partial-*/journal 2>/dev/null | wc -c)" -lt 300 ] || break
+  sleep 0.01
+done
+kill -KILL $!
+wait $! 2>/dev/null || true
+expect_status 0 "${pack[@]}" --partitions 1 --json-progress resumed source ds5
+one_line err 'resuming: '
+grep -qE '^  [0-9.]+ s after it was resumed, [0-9.]+ MB/s$' out || fail "the last line: $(cat out)"
+"$python" - resumed <<'PY'
+import json, sys
+first = [o for o in map(json.loads, open(sys.argv[1])) if o["stage"] == "pack"][0]
+assert first["files_all"] == 20 and first["bytes_all"] > 6e6, first
+assert first["files"] > 0 and first["bytes"] > first["stored_bytes"] > 0, first
+PY
+ok 'the same after a resume'
+
 # What follows needs a process that has SIGINT and a terminal.
 "$python" - "${pack[@]}" <<'PY'
 import ctypes, glob, os, pty, re, signal, subprocess, sys, time
@@ -70,11 +89,11 @@ p = packing("bar", stderr=slave)
 os.close(slave)
 shown = b""
 try:
-    while b"ETA" not in shown:
+    while not re.search(rb"20 files  .*/", shown):
         shown += os.read(master, 4096)
 except OSError:
     pass
-assert re.search(rb"\r\x1b\[K\[[= ]{20}\] +\d+%  \d+/20 files", shown), shown
+assert re.search(rb"\r\x1b\[K\[[= ]{20}\] +\d+%  ETA [-:0-9]+  \d+ MB/s  \d+/20 files", shown), shown
 p.send_signal(signal.SIGINT)
 assert p.wait() == 130
 print("ok - a bar on a terminal")

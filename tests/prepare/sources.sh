@@ -80,12 +80,12 @@ same odd odd.tar
 equal 'times' "$(times odd)" "$(times restored)"
 equal 'parents without a member' 315532800 "$(stat -c %Y restored/a/b)"
 expect_status 0 "$prepare" pack --force --mount "$mnt" odd.tar ds
-grep -q 'archives: 1 members replaced by later ones of the same name, 0 names' out || fail 'replaced members are not counted'
+grep -q 'archives: 1 member replaced by later ones of the same name, 0 names' out || fail 'replaced members are not counted'
 gzip -k odd.tar
 packs --mount "$mnt" odd.tar.gz
 same odd odd.tar.gz
 expect_status 0 "$prepare" pack --mount "$mnt" absolute.tar abs
-grep -q "1 names without their leading '/'" out || fail 'absolute names are not counted'
+grep -q "1 name without the leading '/'" out || fail 'absolute names are not counted'
 equal 'an absolute name' abs/file "$("$prepare" list abs | tail -n 1)"
 ok 'names, duplicates and links are those of tar -x'
 

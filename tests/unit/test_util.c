@@ -52,6 +52,14 @@ static void test_parse_size(void **state) {
   assert_int_equal(fs_parse_u64("7K", 1, 7000, &n), -EINVAL);
 }
 
+static void test_format_count(void **state) {
+  char buf[32];
+  (void)state;
+  assert_string_equal(fs_format_count(0, "file", buf, sizeof(buf)), "0 files");
+  assert_string_equal(fs_format_count(1, "directory", buf, sizeof(buf)), "1 directory");
+  assert_string_equal(fs_format_count(12, "directory", buf, sizeof(buf)), "12 directories");
+}
+
 static void test_format_size(void **state) {
   (void)state;
   char buf[32];
@@ -475,23 +483,15 @@ static void test_table(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_parse_size),
-      cmocka_unit_test(test_format_size),
-      cmocka_unit_test(test_hex),
-      cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_normalize),
-      cmocka_unit_test(test_below),
-      cmocka_unit_test(test_printable),
-      cmocka_unit_test(test_json),
-      cmocka_unit_test(test_glob),
-      cmocka_unit_test(test_trees),
-      cmocka_unit_test(test_options),
-      cmocka_unit_test(test_option_errors),
-      cmocka_unit_test(test_option_help),
-      cmocka_unit_test(test_xxh3),
-      cmocka_unit_test(test_sys),
-      cmocka_unit_test(test_eventfd),
-      cmocka_unit_test(test_eventfd_filtered),
+      cmocka_unit_test(test_parse_size),    cmocka_unit_test(test_format_count),
+      cmocka_unit_test(test_format_size),   cmocka_unit_test(test_hex),
+      cmocka_unit_test(test_lists),         cmocka_unit_test(test_normalize),
+      cmocka_unit_test(test_below),         cmocka_unit_test(test_printable),
+      cmocka_unit_test(test_json),          cmocka_unit_test(test_glob),
+      cmocka_unit_test(test_trees),         cmocka_unit_test(test_options),
+      cmocka_unit_test(test_option_errors), cmocka_unit_test(test_option_help),
+      cmocka_unit_test(test_xxh3),          cmocka_unit_test(test_sys),
+      cmocka_unit_test(test_eventfd),       cmocka_unit_test(test_eventfd_filtered),
       cmocka_unit_test(test_table),
   };
   return cmocka_run_group_tests_name("util", tests, NULL, NULL);
