@@ -221,7 +221,8 @@ static void tell(const struct mend *m, fs_err err) {
   else if (err == -EBADMSG)
     fs_say("%s/%s: not repaired: it has bytes of no file, which only a copy of the dataset has", v->ds.path, part);
   else if (err < 0)
-    fs_say("%s/%s: not repaired: %s", v->ds.path, part, strerror(-err));
+    fs_say("%s/%s: not repaired: %s%s", v->ds.path, part, err != -ENOMEM ? "it cannot be written: " : "",
+           strerror(-err));
   else
     printf("repaired: %s\n", part);
 }
@@ -255,7 +256,10 @@ static fs_err open_from(struct repair *r) {
   const char *from = r->v->repair_from;
   r->source = fs_sys_openat(AT_FDCWD, from, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (r->source < 0) {
-    fs_say("--repair-from '%s': cannot be opened: %s", from, strerror(-r->source));
+    if (r->source == -ENOTDIR)
+      fs_say("--repair-from '%s': is no directory; extract an archive, and give the directory", from);
+    else
+      fs_say("--repair-from '%s': cannot be opened: %s", from, strerror(-r->source));
     return r->source;
   }
   if (faccessat(r->source, "manifest", F_OK, 0) < 0 || faccessat(r->source, "index", F_OK, 0) < 0) return 0;
@@ -267,6 +271,11 @@ static fs_err open_from(struct repair *r) {
     return 0;
   fs_say("--repair-from '%s': is another dataset; give a copy of %s, or what it was packed from", from, ds->path);
   return -EINVAL;
+}
+
+static void close_from(struct repair *r) {
+  if (r->has_copy) fs_dataset_close(&r->copy);
+  if (r->source >= 0) close(r->source);
 }
 
 /* Removes what killed repairs have left. */
@@ -289,7 +298,13 @@ fs_err fs_repair(struct fs_verify *v) {
   fs_progress_stage(&v->progress, FS_STAGE_REPAIR, 0, bytes);
   if (err == 0) remove_left(&v->ds);
   if (err == 0) fs_prep_parallel(v->jobs, v->ds.ix.nparts, mend_part, &r);
-  if (r.has_copy) fs_dataset_close(&r.copy);
-  if (r.source >= 0) close(r.source);
+  close_from(&r);
+  return err;
+}
+
+fs_err fs_repair_check(struct fs_verify *v) {
+  struct repair r = {.v = v, .source = -1};
+  fs_err err = open_from(&r);
+  close_from(&r);
   return err;
 }

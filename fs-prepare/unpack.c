@@ -36,10 +36,12 @@ struct unpack {
 static void fail(struct unpack *u, uint32_t entry, const char *what, fs_err err) {
   if (atomic_exchange(&u->failed, true)) return;
   FS_AUTO_FREE char *path = fs_dataset_entry_path(&u->ds, entry);
-  const char *why = err == -EBADMSG  ? "damaged in the dataset (see fs-prepare verify)"
-                    : err == -ENOSPC ? "no space left; free some there, or unpack elsewhere"
-                                     : strerror(-err);
-  fs_say("%s/%s: %s: %s", u->dir, path != NULL ? path : "?", what, why);
+  const char *name = path != NULL ? path : "?";
+  if (err == -EBADMSG)
+    fs_say("%s: %s is damaged in the dataset; run fs-prepare verify", u->ds.path, name);
+  else
+    fs_say("%s/%s: %s: %s", u->dir, name, what,
+           err == -ENOSPC ? "no space left; free some there, or unpack elsewhere" : strerror(-err));
 }
 
 static bool all_zero(const uint8_t *p, size_t n) {
@@ -57,7 +59,7 @@ static fs_err read_block(struct unpack *u, const struct fs_block *b, uint8_t *st
   }
   if (atomic_exchange(&u->failed, true)) return -ECANCELED;
   char name[FS_PART_NAME_SIZE];
-  fs_say("%s/%s: cannot be opened: %s", u->ds.path, fs_part_name(b->partition, name),
+  fs_say("%s/%s: cannot be opened: %s; run fs-prepare verify", u->ds.path, fs_part_name(b->partition, name),
          part == -EUCLEAN ? "no regular file" : strerror(-part));
   return -ECANCELED;
 }

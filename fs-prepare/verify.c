@@ -80,6 +80,7 @@ struct scan {
   void *work; /* for decoding */
   uint64_t bad_blocks;
   bool unreadable; /* for a reason that is not the data's */
+  bool told;       /* an earlier scan has reported the partition */
   fs_err err;      /* of the first failed read */
   char why[256];
 };
@@ -153,22 +154,19 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
 
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
-  const char *path = s->v->ds.path;
   s->v->part[s->number] = s->unreadable ? FS_UNCHECKED : FS_DAMAGED;
-  if (s->unreadable) {
-    fs_say("%s/%s: %s; %" PRIu64 " %s not checked", path, fs_part_name(s->number, name), s->why, s->bad_blocks,
-           s->bad_blocks == 1 ? "block" : "blocks");
-    return;
-  }
-  fs_say("%s/%s: %s; %" PRIu64 " %s damaged; restore this file from a copy, or pack again", path,
-         fs_part_name(s->number, name), s->why, s->bad_blocks, s->bad_blocks == 1 ? "block" : "blocks");
+  const char *what = s->unreadable               ? "not checked"
+                     : s->v->repair_from != NULL ? "damaged"
+                                                 : "damaged; give verify --repair-from PLACE, or pack again";
+  if (s->told) return;
+  fs_say("%s/%s: %s; %" PRIu64 " block%s %s", s->v->ds.path, fs_part_name(s->number, name), s->why, s->bad_blocks,
+         fs_plural(s->bad_blocks), what);
 }
 
-static void verify_part(void *ctx, uint64_t number) {
-  struct fs_verify *v = ctx;
+static void verify_part(struct fs_verify *v, uint64_t number, bool told) {
   const uint64_t first = v->first[number], nblocks = v->first[number + 1] - first;
   const struct fs_part_rec *rec = &v->ds.ix.parts[number];
-  struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new()};
+  struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new(), .told = told};
   qsort(v->blocks + first, nblocks, sizeof *v->blocks, fs_vblock_order);
   v->part[number] = FS_GOOD;
   s.stored = malloc(v->ds.ix.block_size);
@@ -243,7 +241,10 @@ struct again {
 
 static void verify_one(void *ctx, uint64_t number) {
   const struct again *a = ctx;
-  if (a->only == NULL || a->only[number] == FS_DAMAGED) verify_part(a->v, number);
+  if (a->only == NULL)
+    verify_part(a->v, number, false);
+  else if (a->only[number] == FS_DAMAGED)
+    verify_part(a->v, number, a->v->part[number] != FS_GOOD);
 }
 
 static void verify_parts(struct fs_verify *v, struct again *a) {
@@ -276,6 +277,7 @@ static int verify(struct fs_verify *v) {
     fs_say("%s/index: %s; restore it from a copy, or pack again", v->ds.path, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
+  if (v->repair_from != NULL && fs_repair_check(v) < 0) return FS_EXIT_FAILED;
   err = collect(v);
   if (err < 0) {
     fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
@@ -290,7 +292,8 @@ static int verify(struct fs_verify *v) {
 enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM };
 static const struct fs_opt options[] = {
     {"repair-from", 0, "PLACE",
-     "make damaged partitions again from PLACE: a copy of DATASET, or the\ndirectory that it was packed from",
+     "make damaged partitions again from PLACE: a copy of DATASET, or the\ndirectory that it was packed from (of an "
+     "archive: what tar -x makes of it)",
      OPT_REPAIR_FROM},
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     FS_OPT_COMMON,

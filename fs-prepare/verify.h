@@ -28,6 +28,8 @@ struct fs_verify {
 /* Compares blocks of one partition by place. Those with the same stored bytes and the same decoding are neighbours. */
 int fs_vblock_order(const void *a, const void *b);
 
+/* Returns 0 if v->repair_from may be given to fs_repair, or a negative errno after one line. */
+fs_err fs_repair_check(struct fs_verify *v);
 /* Replaces damaged partitions by ones that are made of their good blocks and of v->repair_from. Sets
    v->part[] of those to FS_GOOD. Returns 0, also if some or all could not be repaired, after a line
    for each of them; or a negative errno after one line. */

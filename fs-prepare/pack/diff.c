@@ -109,7 +109,7 @@ static void compare_one(void *ctx, uint64_t entry) {
   if (equal >= 0 || atomic_exchange(&d->err, equal) < 0) return;
   FS_AUTO_FREE char *name = fs_prep_name(item->path);
   fs_say("%s: cannot be compared: %s", name,
-         equal == -EBADMSG      ? "damaged in a dataset; run fs-prepare verify"
+         equal == -EBADMSG      ? "damaged or unreadable in a dataset; run fs-prepare verify"
          : equal == -EOPNOTSUPP ? "the archive can only be read in its order; unpack it first"
          : equal == -ESTALE     ? "it changes"
                                 : strerror(-equal));

@@ -334,7 +334,7 @@ static fs_err open_store(struct pack *p) {
   fs_err err = fs_journal_open(&p->journal, &p->plan, &p->target);
   if (err == 0) err = p->target.adopted ? resume_store(p) : -EBADMSG;
   if (err == -EBADMSG) err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, false);
-  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot create the partitions", err);
+  if (err < 0 && err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot create the partitions", err);
   return err;
 }
 

@@ -232,6 +232,7 @@ fs_err fs_update_take(struct fs_update *u, int dir, uint32_t part) {
   if (err < 0) {
     fs_say("%s/%s: %s; run fs-prepare verify", u->old.path, name,
            err == -EUCLEAN ? "is no partition of this dataset" : strerror(-err));
+    err = -ECONNABORTED; /* it is said */
   } else {
     unlinkat(dir, name, 0); /* an interrupted run has made it */
     if (linkat(u->old.dir, name, dir, name, 0) < 0) {

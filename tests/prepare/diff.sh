@@ -76,5 +76,5 @@ one_line err 'nowhere: .*no such'
 expect_status 2 "$prepare" diff nowhere source
 for f in ds3/part-*; do printf x | dd of="$f" bs=1 seek=5000 conv=notrunc 2>/dev/null; done
 expect_status 2 "$prepare" diff --checksum ds3 source
-one_line err 'damaged in a dataset; run fs-prepare verify'
+one_line err 'damaged or unreadable in a dataset; run fs-prepare verify'
 ok 'trouble is status 2'

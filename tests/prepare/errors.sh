@@ -130,7 +130,7 @@ poke() { printf '\377\376\375' | dd of="$1" bs=1 seek="$2" conv=notrunc status=n
 damage truncate -s 20000 bad/part-00001
 refuses 1 'bad/part-00001: truncated partition: 20000 bytes' verify bad
 grep -q '^damaged: file' out || fail 'the damaged file is not named'
-refuses 1 'damaged in the dataset' unpack bad restored
+refuses 1 'is damaged in the dataset; run fs-prepare verify' unpack bad restored
 damage rm bad/part-00002
 refuses 1 'bad/part-00002: missing' verify bad
 refuses 1 'bad/part-00002: cannot be opened: No such file' unpack bad restored1

@@ -52,7 +52,11 @@ damage ds
 cp -r bad damaged
 cp -r source changed
 for f in text7 text20 dir/random dir/twin; do echo other >changed/$f; done
+expect_status 1 "$prepare" verify bad
+grep -q 'damaged; give verify --repair-from PLACE, or pack again' err || fail 'it does not say how to repair'
 expect_status 1 "$prepare" verify --repair-from changed bad
+! grep -q 'repair-from' err || fail 'it says how to repair what it cannot repair'
+equal 'each partition is told once' "$(sort -u err)" "$(sort err)"
 grep -qE '^fs-prepare: bad/part-0000[0-3]: not repaired: changed does not have [0-9]+ of its blocks, the first one of ' err ||
   fail 'what is not repaired is not told'
 grep -q '^damaged: ' out || fail 'no file is named'
@@ -74,7 +78,11 @@ expect_status 1 "$prepare" verify --repair-from other bad
 grep -q "repair-from 'other': is another dataset" err || fail 'another dataset is taken'
 expect_status 1 "$prepare" verify --repair-from nosuch bad
 grep -q "repair-from 'nosuch': cannot be opened" err || fail 'a PLACE that is not there'
-expect_status 0 "$prepare" verify --repair-from nosuch ds
+expect_status 1 "$prepare" verify --repair-from nosuch ds # before hours of reading
+one_line err "repair-from 'nosuch': cannot be opened"
+tar -cf source.tar source
+expect_status 1 "$prepare" verify --repair-from source.tar bad
+one_line err "repair-from 'source.tar': is no directory; extract an archive"
 touch bad/part-00002.repair-0badcafe
 cp -r bad replaced
 expect_status 0 "$prepare" pack --force source replaced
@@ -97,7 +105,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   unshare -m sh -c 'mount -t tmpfs -o size=$(($(du -sk damaged | cut -f 1) + 60))k none small && cp -r damaged/. small &&
     "$1" verify -j 1 --repair-from source small >out 2>err; echo $? >status; ls small >left' sh "$prepare"
   equal 'exit status on a full disk' 1 "$(cat status)"
-  grep -q 'small/part-0000.: not repaired: No space left' err || fail 'the full disk is not told'
+  grep -q 'small/part-0000.: not repaired: it cannot be written: No space left' err || fail 'the full disk is not told'
   ! grep -q repair left || fail 'a temporary file is left on the full disk'
   ok 'a full disk is told'
 fi
