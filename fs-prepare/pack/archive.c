@@ -37,6 +37,8 @@ struct pass {
   size_t n, room;
   uint64_t seq;
   uint64_t expected; /* FLAT: where the next header is; 0: anywhere */
+  bool lost;         /* the last header was damaged */
+  int64_t lost_at;
 };
 
 struct archive *fs_archive_open(const struct fs_source *src) {
@@ -229,6 +231,23 @@ static bool is_flat(struct pass *p, struct archive_entry *e) {
   return as_expected && archive_entry_sparse_count(e) == 0;
 }
 
+/* Adds a problem for the first of the headers that are damaged in a row: libarchive takes each 512 bytes for
+   a header until it finds one. Returns -ENODATA if it does not go on. */
+static fs_err lose_header(struct pass *p) {
+  FS_AUTO_FREE char *what = NULL;
+  const bool first = !p->lost;
+  const int64_t at = archive_read_header_position(p->a);
+  const char *last = p->n != 0 ? p->members[p->n - 1].item.path + p->src->skip : "its begin";
+  if (!first && at == p->lost_at) return -ENODATA;
+  p->lost = true;
+  p->lost_at = at;
+  p->expected = 0;
+  if (!first) return 0;
+  if (asprintf(&what, "is damaged after %s: what follows, up to the next good header, cannot be read", last) < 0)
+    return -ENOMEM;
+  return problem(p, "", what);
+}
+
 static fs_err read_headers(struct pass *p) {
   struct archive_entry *e;
   fs_err err = 0;
@@ -240,12 +259,20 @@ static fs_err read_headers(struct pass *p) {
     if (got > 0 && p->src->kind == FS_SOURCE_FLAT && !is_flat(p, e)) return -EXDEV;
     if (got == -EIO) {
       FS_AUTO_FREE char *what = NULL;
-      if (asprintf(&what, "is damaged after %zu members: %s", p->n, fs_archive_why(p->a)) < 0) return -ENOMEM;
+      if (asprintf(&what, "is damaged after %zu member%s (%s), and nothing after it can be read", p->n, fs_plural(p->n),
+                   fs_archive_why(p->a)) < 0)
+        return -ENOMEM;
       return problem(p, "", what);
     }
+    if (got < 0) {
+      err = lose_header(p);
+      if (err == -ENODATA) return 0;
+      continue;
+    }
+    p->lost = false;
     const size_t before = p->n, problems = p->scan->problems.n;
-    err = got < 0 ? problem(p, "", fs_archive_why(p->a)) : visit(p, e);
-    const bool cut = p->src->kind == FS_SOURCE_FLAT && p->scan->problems.n != problems && got > 0 &&
+    err = visit(p, e);
+    const bool cut = p->src->kind == FS_SOURCE_FLAT && p->scan->problems.n != problems &&
                      archive_entry_size(e) > p->src->st.st_size - archive_filter_bytes(p->a, 0);
     if (err < 0 || cut) return err; /* there is nothing behind the archive's end */
     got = skip_data(p);
@@ -324,7 +351,11 @@ static fs_err keep_last(struct pass *p) {
     struct member *m = &p->members[i];
     bool replaced = i + 1 < p->n && strcmp(m->item.path, p->members[i + 1].item.path) == 0;
     p->scan->replaced += replaced && !S_ISDIR(m->item.mode);
-    if (replaced || m->item.mode == 0 || fs_globs_match_above(&p->o->exclude, m->item.path)) continue;
+    if (replaced || m->item.mode == 0) continue;
+    if (fs_globs_match_above(&p->o->exclude, m->item.path)) {
+      p->scan->excluded++;
+      continue;
+    }
     err = fs_grow(&items->item, &items->room, items->n, sizeof *items->item);
     if (err < 0) break;
     p->scan->absolute += m->leading;

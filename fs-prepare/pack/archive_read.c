@@ -17,6 +17,7 @@ struct fs_stream {
   struct archive *a;
   uint64_t member;  /* number of the current member; 0: none */
   uint64_t at;      /* bytes of it that were read */
+  uint64_t damaged; /* number of a member that cannot be read to its end */
   char why[256];    /* of an error */
   uint64_t claimed; /* turns that were given out; under the pipeline's lock */
   pthread_mutex_t lock;
@@ -118,7 +119,7 @@ static fs_err check_end(struct fs_stream *s) {
 
 static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const struct fs_chunk *c, uint8_t *plain) {
   struct fs_item *item = &plan->tree->items[c->item];
-  fs_err err = find_member(s, item);
+  fs_err err = s->damaged == item->ino ? -EBADMSG : find_member(s, item);
   while (err == 0 && s->at <= c->offset) { /* the pieces before this chunk are passed over */
     const bool begin = s->at == 0 && item->size > plan->chunk;
     const size_t n = (size_t)FS_MIN(item->size - s->at, plan->chunk);
@@ -128,6 +129,7 @@ static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const 
     if (err < 0 || last) break;
   }
   if (err == 0 && s->at == item->size) err = check_end(s);
+  if (err == -EBADMSG) s->damaged = item->ino;
   return err;
 }
 
@@ -145,8 +147,11 @@ void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t 
   uint32_t done = 0;
   fs_err err = wait_turn(s, batch->turn);
   for (; err == 0 && done < batch->n; done++) {
-    err = read_chunk(s, plan, &batch->chunk[done], plain);
-    plain += batch->chunk[done].plain_len;
+    struct fs_chunk *c = &batch->chunk[done];
+    err = read_chunk(s, plan, c, plain);
+    plain += c->plain_len;
+    c->err = err;
+    if (err == -EBADMSG && plan->opts->keep_going) err = 0; /* this member is left out */
   }
   if (err == 0) err = check_source(s->src);
   batch->err = err;

@@ -219,7 +219,7 @@ void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t
   const uint32_t n = batch->err < 0 ? batch->n - 1 : batch->n;
   for (uint32_t i = 0; i < n; i++) {
     struct fs_chunk *c = &batch->chunk[i];
-    c->err = fill(&e, c, plain, out, blocks);
+    if (c->err == 0) c->err = fill(&e, c, plain, out, blocks);
     if (batch->stream != NULL) plain += c->plain_len;
     if (c->err < 0 && !plan->opts->keep_going) {
       batch->err = c->err;

@@ -57,13 +57,18 @@ static fs_err write_list(const struct fs_left_out *l, const char *file) {
   return failed ? -EIO : 0;
 }
 
-fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o) {
+void fs_left_out_name(struct fs_left_out *l) {
   if (l->n != 0) qsort(l->list, l->n, sizeof *l->list, by_path);
   for (size_t i = 0; i < l->n && i < NAMED; i++) {
     const struct fs_left *e = &l->list[i];
-    fs_say("%s%s%s %s", e->source != NULL ? e->source : "", e->source != NULL ? "/" : "", e->path + e->skip, e->why);
+    const bool slash = e->source != NULL && e->path[e->skip] != '\0';
+    fs_say("%s%s%s %s", e->source != NULL ? e->source : "", slash ? "/" : "", e->path + e->skip, e->why);
   }
   if (l->n > NAMED) fs_say("and %zu more", l->n - NAMED);
+}
+
+fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o) {
+  fs_left_out_name(l);
   if (l->n != 0) fs_say("%zu of SOURCE's names %s left out of the dataset", l->n, l->n == 1 ? "was" : "were");
   return o->left_out != NULL ? write_list(l, o->left_out) : 0;
 }
@@ -85,9 +90,17 @@ fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
   if (item->left_out) return 0; /* another chunk of it */
   item->left_out = true;
   plan->left_out++;
-  const char *why = fs_item_error(plan, item, err) == -ESTALE ? "changed while it was being packed" : strerror(-err);
+  char error[128];
+  const bool stream = fs_item_stream(plan->tree, item) != NULL;
+  snprintf(error, sizeof error, "cannot be read: %s", strerror(-err));
+  const char *why = stream && err == -EBADMSG                   ? "is damaged"
+                    : fs_item_error(plan, item, err) == -ESTALE ? "changed while it was being packed"
+                                                                : error;
   const struct fs_source *src = &plan->tree->sources[item->source];
   fs_err added = fs_left_out_add(&plan->tree->left_out, src, item->path + src->skip, why);
+  /* A stream is not read again for the names that are hard links to it. */
+  for (uint64_t i = 0; added == 0 && stream && item->group != 0 && !item->alias && i < plan->tree->n; i++)
+    if (plan->tree->items[i].alias && plan->tree->items[i].same == number) added = fs_plan_leave_out(plan, i, err);
   return added < 0 ? added : check_any(plan);
 }
 
@@ -107,7 +120,7 @@ uint64_t fs_plan_again(struct fs_plan *plan) {
   if (plan->left_out == 0) return 0;
   for (uint64_t i = 0; i < tree->n; i++) {
     struct fs_item *item = &tree->items[i], *content = content_of(tree, item);
-    if (content == item || !content->left_out) continue;
+    if (content == item || !content->left_out || item->left_out) continue;
     if (content->same != 0) {
       item->same = content->same - 1;
       continue;

@@ -124,7 +124,9 @@ struct fs_left_out {
 fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why);
 /* Moves all problems to the list. */
 fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, struct fs_problems *p);
-/* Names the first ten on stderr, and writes all to the file of --left-out. */
+/* Names the first ten on stderr. */
+void fs_left_out_name(struct fs_left_out *l);
+/* Does the same, and writes all to the file of --left-out. */
 fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o);
 void fs_left_out_free(struct fs_left_out *l);
 
@@ -137,6 +139,7 @@ struct fs_tree {
   size_t n;
   struct fs_left_out left_out;  /* because of --keep-going */
   uint64_t replaced, absolute;  /* as in struct fs_scan */
+  uint64_t excluded;            /* the same; of directories, names below an excluded one do not count */
   struct fs_progress *progress; /* counts the names of the walk */
 };
 /* Compares two items in the index's order, for qsort. */

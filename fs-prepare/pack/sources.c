@@ -331,6 +331,7 @@ static fs_err take_scans(struct scans *s) {
     problems += scan->problems.n;
     tree->replaced += scan->replaced;
     tree->absolute += scan->absolute;
+    tree->excluded += scan->excluded;
     if (err == 0 && s->o->keep_going) err = fs_left_out_take(&tree->left_out, &tree->sources[i], &scan->problems);
     fs_problems_say(&scan->problems, tree->sources[i].path);
     if (err == 0) err = append(tree, &scan->items);
@@ -352,6 +353,23 @@ static fs_err scan_archives(const struct fs_pack_options *o, struct fs_tree *tre
   return err;
 }
 
+/* Refuses a dataset that is empty only because all of SOURCE is left out. */
+static fs_err check_left(const struct fs_pack_options *o, struct fs_tree *tree) {
+  for (size_t i = 0; i < tree->n; i++)
+    if (!S_ISDIR(tree->items[i].mode)) return 0;
+  if (tree->left_out.n != 0) {
+    fs_left_out_name(&tree->left_out);
+    fs_say("pack: nothing of SOURCE can be packed");
+  } else if (o->files_from != NULL && tree->n <= 1 && tree->excluded == 0) {
+    fs_say("pack: --files-from '%s' names nothing that is in SOURCE", o->files_from);
+  } else if (tree->excluded != 0) {
+    fs_say("pack: --exclude leaves out all files of SOURCE; quote the patterns, or give others");
+  } else {
+    return 0;
+  }
+  return -ENOENT;
+}
+
 fs_err fs_sources_collect(const struct fs_pack_options *o, struct fs_tree *tree) {
   fs_err err = check(o, tree);
   bool archives = false;
@@ -361,6 +379,7 @@ fs_err fs_sources_collect(const struct fs_pack_options *o, struct fs_tree *tree)
   }
   if (err == 0 && archives) err = scan_archives(o, tree);
   if (err == 0 && (archives || o->nsources > 1 || tree->sources[0].skip != 0)) err = join(o, tree);
+  if (err == 0 && !o->quiet) err = check_left(o, tree);
   if (err == -ENOMEM) fs_say("out of memory while reading SOURCE");
   return err;
 }

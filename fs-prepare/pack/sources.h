@@ -80,6 +80,7 @@ struct fs_scan {
   struct fs_problems problems;
   uint64_t replaced; /* members that a later one of the same name replaced */
   uint64_t absolute; /* names that began with '/' */
+  uint64_t excluded; /* names that match --exclude */
   fs_err err;
 };
 /* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, or a

@@ -25,7 +25,7 @@ static void count(struct line *lines, const struct fs_kinds *kinds, const struct
   for (uint32_t i = 0; i < kinds->n; i++) lines[i].kind = &kinds->kind[i];
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
-    if (!S_ISREG(item->mode) || item->alias || item->kept || item->size == 0) continue;
+    if (!S_ISREG(item->mode) || item->alias || item->kept || item->left_out || item->size == 0) continue;
     struct line *line = &lines[item->kind];
     line->files++;
     line->plain += item->size;

@@ -46,6 +46,7 @@ struct walker {
   struct fs_walk_problem *problems;
   size_t nproblems, problem_room;
   struct fs_ancestor *ancestors;
+  uint64_t excluded;          /* names that match --exclude */
   uint64_t symlinks, outside; /* symlinks seen; those that lead out and are packed unchanged */
   char *example;              /* the first path of `outside` */
 };
@@ -207,7 +208,10 @@ static const char *file_problem(struct walker *w, int dir, const char *name, con
 static fs_err visit(struct walker *w, int dir, const char *name, const char *path, const struct pending *in) {
   struct shared *sh = w->sh;
   struct stat st;
-  if (matches(sh, &sh->o->exclude, path)) return 0;
+  if (matches(sh, &sh->o->exclude, path)) {
+    w->excluded++;
+    return 0;
+  }
   if (strlen(path) + sh->source->skip >= PATH_MAX) return add_problem(w, path, "has a path of more than 4095 bytes");
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
     const char *gone = sh->o->files_from != NULL ? "is not there" : "vanished";
@@ -401,6 +405,7 @@ static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   for (unsigned i = 0; i < n; i++) {
     if (ws[i].n != 0) memcpy(tree->items + tree->n, ws[i].items, ws[i].n * sizeof *tree->items);
     tree->n += ws[i].n;
+    tree->excluded += ws[i].excluded;
     ws[i].n = 0;
   }
   return 0;

@@ -83,6 +83,18 @@ def hostile():
         z.writestr("bad", b"checksum\n")
     data = open("crc.zip", "rb").read()
     open("crc.zip", "wb").write(data.replace(b"checksum\n", b"Checksum\n"))
+    noise = random.Random(4).randbytes(1500000)
+    with zipfile.ZipFile("hurt.zip", "w", zipfile.ZIP_DEFLATED) as z:
+        for name, text in (("first", b"first\n"), ("large", noise.hex().encode()), ("last", b"last\n")):
+            z.writestr(name, text)
+    data = bytearray(open("hurt.zip", "rb").read())
+    data[len(data) // 2:len(data) // 2 + 8] = bytes(8)
+    open("hurt.zip", "wb").write(data)
+    Tar("header.tar").add("first", b"1\n" * 2000).add("second", noise[:3000]).add("last", b"last\n").close()
+    data = bytearray(open("header.tar", "rb").read())
+    data[data.index(b"second") + 10] = 1
+    open("header.tar", "wb").write(data)
+    open("header.tar.gz", "wb").write(gzip.compress(data))
     open("noise.tar", "wb").write(random_bytes)
 
 

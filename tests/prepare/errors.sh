@@ -82,6 +82,7 @@ one_line err 'two/index: does not belong to the manifest beside it; copy both'
 ok 'what is wrong about SOURCE or DATASET is one line'
 
 mkdir odd
+: >odd/good
 "$python" - <<'PY'
 import os, socket
 socket.socket(socket.AF_UNIX).bind("odd/socket")
@@ -109,6 +110,11 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
   expect_status 1 setpriv --reuid=65534 --regid=65534 --clear-groups "$prepare" pack open unwritable
   one_line err 'unwritable: .*no permission'
 fi
+mkdir void
+refuses 1 '--exclude leaves out all files of SOURCE' pack --exclude '*' source nothing
+refuses 1 "--files-from '/dev/null' names nothing that is in SOURCE" pack --files-from /dev/null source nothing
+[ ! -e nothing ] || fail 'a dataset of nothing'
+pack void void.fs
 ok 'what cannot be packed is named and refused'
 
 head -c 30000000 /dev/zero | tr '\0' 'a' >source/growing

@@ -119,6 +119,9 @@ refuses 'bomb.tar/huge (claims|is cut off)' bomb.tar
 refuses 'bomb.tar.gz/huge claims' bomb.tar.gz
 refuses 'bomb.zip/zeros claims to have more bytes' bomb.zip
 refuses 'crc.zip: member bad is damaged: .*CRC' crc.zip
+refuses 'hurt.zip: member large is damaged' hurt.zip
+refuses 'header.tar is damaged after first: what follows, up to the next good header, cannot be read' header.tar
+equal 'lines about one header' 2 "$(wc -l <err)"
 refuses 'noise.tar: neither a directory nor an archive' noise.tar
 for archive in dotdot devices below; do
   rm -rf ds
@@ -128,6 +131,14 @@ done
 rm -rf ds
 expect_status 3 "$prepare" pack --keep-going cut.tgz ds
 equal "what is left of a damaged archive" first "$("$prepare" list ds)"
+for archive in hurt.zip header.tar header.tar.gz; do
+  rm -rf ds restored
+  expect_status 3 "$prepare" pack --keep-going $archive ds
+  grep -qE '^fs-prepare: (hurt.zip/large is damaged|header.tar(.gz)? is damaged after first: .*)$' err || { cat err >&2; fail $archive; }
+  equal "what is left of $archive" "$(printf 'first\nlast')" "$("$prepare" list ds)"
+  expect_status 0 "$prepare" unpack ds restored
+  equal "after the damage in $archive" last "$(cat restored/last)"
+done
 ok 'bad members are named, and refused or left out'
 
 # Shards
