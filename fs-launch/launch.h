@@ -33,6 +33,7 @@
 #define FS_EXIT_FAILED 125         /* FanStore itself could not start */
 #define FS_EXIT_NOT_EXECUTABLE 126 /* COMMAND is not executable (as in env(1)) */
 #define FS_EXIT_NOT_FOUND 127
+#define FS_PLACE_NOT_ALL 3 /* fs-prepare place: some partitions stay on shared storage */
 /* Carry PATH and LD_LIBRARY_PATH past an mpirun to COMMAND. */
 #define FS_ENV_PATH "FANSTORE_PATH"
 #define FS_ENV_LIBRARY_PATH "FANSTORE_LIBRARY_PATH"
@@ -51,11 +52,11 @@ struct fs_launch_options {
   unsigned node_locals;
   bool node_local_given; /* else the default patterns apply */
   bool read_only, overlay, verbose, purge, keep, discard, outputs, staged, doctor, supervised, env_as_is, no_io_uring,
-      prefetch_torch, prefetch_idle, daemon;
-  uint64_t given; /* bits of the options with one value that were given */
-  char **command; /* NULL-terminated; NULL with --daemon */
-  char **words;   /* the words before COMMAND, without fs-launch's name, */
-  int nwords;     /* of so many */
+      prefetch_torch, prefetch_idle, daemon, place; /* place: by fs-prepare place, without COMMAND */
+  uint64_t given;                                   /* bits of the options with one value that were given */
+  char **command;                                   /* NULL-terminated; NULL with --daemon */
+  char **words;                                     /* the words before COMMAND, without fs-launch's name, */
+  int nwords;                                       /* of so many */
 };
 
 struct fs_launch_dataset {
@@ -467,6 +468,8 @@ int fs_pack(struct fs_launch *l, int argc, char **argv); /* hidden command: pack
 int fs_end_job(int argc, char **argv);                   /* hidden command: cleans up on the other host */
 
 /* summary.c, report.c */
+/* Returns the exit status of fs-prepare place, after what it has placed is told. */
+int fs_place_status(const struct fs_launch *l, int status);
 uint64_t fs_stat_sum(const struct fs_launch *l, const char *key);
 void fs_summary(const struct fs_launch *l);
 void fs_report(const struct fs_launch *l, int status);

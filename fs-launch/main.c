@@ -20,7 +20,7 @@ static int check(struct fs_launch *l) {
   if (status == 0) status = fs_check_local_dir(l);
   if (status == 0) status = fs_check_stage_dirs(l);
   if (status == 0) fs_outputs_default(l);
-  if (status == 0) fs_warn_hidden(l);
+  if (status == 0 && !l->opt.place) fs_warn_hidden(l);
   if (status == 0) status = fs_check_report(l);
   if (status == 0) status = fs_find_programs(l);
   if (status == 0) status = fs_network_choose(l);
@@ -37,7 +37,8 @@ static void tell_ready(const struct fs_launch *l) {
            fs_format_size(n->local, local, sizeof(local)), fs_format_size(n->memory, memory, sizeof(memory)),
            (unsigned long long)n->cached, n->cached < 100 ? ", the rest past it" : "");
   }
-  if (!l->opt.daemon) fs_say("%u nodes are ready; running %s", l->nodes, l->opt.command[0]);
+  if (!l->opt.daemon && !l->opt.place)
+    fs_say("%u node%s ready; running %s", l->nodes, l->nodes == 1 ? " is" : "s are", l->opt.command[0]);
 }
 
 /* Warns of replicas that were requested and cannot be made. */
@@ -54,6 +55,10 @@ static int run(struct fs_launch *l) {
   int status = fs_daemons_begin(l);
   if (status != 0) return status;
   if (l->opt.verbose) tell_ready(l);
+  if (l->opt.place) {
+    l->begun = l->command_ended = true;
+    return 0;
+  }
   return l->opt.daemon ? fs_background_serve(l) : fs_command_run(l);
 }
 
@@ -86,6 +91,16 @@ static int launch(struct fs_launch *l) {
   fs_session_remove(l->command);
   fs_guard_dismiss(l);
   return status;
+}
+
+/* For fs-prepare place, which gives the options. */
+static int place(struct fs_launch *l, int argc, char **argv) {
+  fs_say_as("fs-prepare");
+  l->opt.place = true;
+  int status = fs_options_parse(&l->opt, argc, argv);
+  if (status >= 0) return status;
+  status = check(l);
+  return fs_place_status(l, status == 0 ? launch(l) : status);
 }
 
 /* Opens /dev/null on closed descriptors 0 to 2, so that our pipes do not get their numbers. COMMAND
@@ -123,6 +138,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--on-host") == 0) return fs_network_run(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--by-srun") == 0) return fs_by_srun(argc, argv);
   if (argc > 1 && strcmp(argv[1], "--pack") == 0) return fs_pack(&l, argc, argv);
+  if (argc > 1 && strcmp(argv[1], "--place") == 0) return place(&l, argc - 1, argv + 1);
   int status = fs_options_parse(&l.opt, argc, argv);
   if (status >= 0) return status;
   if (l.opt.doctor) return fs_doctor_run(l.opt.command, l.opt.env_as_is);

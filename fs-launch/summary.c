@@ -100,12 +100,46 @@ static void unused_line(const struct fs_launch *l) {
       unused == 1 ? "" : "s", list, more, l->opt.datasets == 1 ? l->dataset[0].mount : "the mounts");
 }
 
+/* Returns true if a partition is not where the placement wants it, or nowhere. */
+static bool not_all_placed(const struct fs_launch *l) {
+  for (uint64_t p = 0; p < l->parts; p++)
+    if (!l->place[p].everywhere && l->place[p].owners == 0) return true;
+  return l->dataset[0].lost > 0;
+}
+
+int fs_place_status(const struct fs_launch *l, int status) {
+  if (status == FS_EXIT_FAILED) return 1;
+  return status == 0 && not_all_placed(l) ? FS_PLACE_NOT_ALL : status;
+}
+
+/* The summary of fs-prepare place. */
+static void place_line(const struct fs_launch *l, uint64_t staged, uint64_t reused) {
+  char least[32], most[32], a[32], b[32];
+  uint64_t min = UINT64_MAX, max = 0;
+  for (uint32_t i = 0; i < l->nodes; i++) {
+    min = FS_MIN(min, l->node[i].local);
+    max = FS_MAX(max, l->node[i].local);
+  }
+  fs_format_size(min, least, sizeof(least));
+  fs_format_size(max, most, sizeof(most));
+  bool alike = strcmp(least, most) == 0;
+  fs_say("%s%s is on %u node%s, %s%s%s%s in %s: %s staged, %s reused", not_all_placed(l) ? "a part of " : "",
+         l->opt.dataset[0].path, l->nodes, fs_plural(l->nodes), least, alike ? "" : " to ", alike ? "" : most,
+         l->nodes == 1 ? "" : " each", l->local_dir, fs_format_size(staged, a, sizeof(a)),
+         fs_format_size(reused, b, sizeof(b)));
+  for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
+}
+
 void fs_summary(const struct fs_launch *l) {
   uint64_t staged = 0, reused = 0, errors = fs_stat_sum(l, "errors"), fallbacks = fs_stat_sum(l, "fallbacks");
   char a[32], b[32];
   for (uint32_t i = 0; i < l->nodes; i++) {
     staged += l->node[i].staged;
     reused += l->node[i].reused;
+  }
+  if (l->opt.place) {
+    place_line(l, staged, reused);
+    return;
   }
   fs_say("%u node%s, %u dataset%s: %s staged, %s reused; %s %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
          l->opt.datasets, l->opt.datasets == 1 ? "" : "s", fs_format_size(staged, a, sizeof(a)),

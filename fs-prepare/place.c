@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `fs-prepare place`: copies a dataset's partitions to the nodes. It becomes fs-launch with a COMMAND
-   that does nothing: fs-launch alone knows how to place and to stage. One thread. */
+/* `fs-prepare place`: copies a dataset's partitions to the nodes. It becomes `fs-launch --place`, which
+   stages and runs no COMMAND: fs-launch alone knows how to place and to stage. One thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,17 +48,19 @@ static fs_err set(void *ctx, int id, const char *value) {
 /* Becomes fs-launch. Returns the exit status if that fails. */
 static int become_launch(const struct place *p, char *dataset) {
   char launch[PATH_MAX], name[FS_ARRAY_LEN(p->value)][32];
-  char *words[2 * FS_ARRAY_LEN(p->value) + 8];
+  char *words[2 * FS_ARRAY_LEN(p->value) + 9];
   size_t n = 0;
   if (fs_prep_beside("fs-launch", launch) < 0) return FS_EXIT_FAILED;
+  static char place[] = "--place", dataset_option[] = "--dataset", read_only[] = "--read-only", end[] = "--",
+              command[] = "true";
   words[n++] = launch;
+  words[n++] = place;
   for (size_t i = 0; i < FS_ARRAY_LEN(p->value); i++) {
     if (p->value[i] == NULL) continue;
     snprintf(name[i], sizeof name[i], "--%s", options[i].name);
     words[n++] = name[i];
     if (options[i].arg != NULL) words[n++] = (char *)p->value[i];
   }
-  static char dataset_option[] = "--dataset", read_only[] = "--read-only", end[] = "--", command[] = "true";
   words[n++] = dataset_option;
   words[n++] = dataset;
   words[n++] = read_only;

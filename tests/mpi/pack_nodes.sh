@@ -126,8 +126,16 @@ echo "ok - a later pack removes what a killed one has left"
 
 rm -rf local/*
 "$bin/fs-prepare" place --emulate 2 --replicas 2 --local-dir local plain 2>err || fail "$(cat err)"
+one_line err '^fs-prepare: plain is on 2 nodes, [0-9].* each in .*/local: [0-9].* staged, 0 B reused$'
 equal "placed" 16 "$(find local -name 'part-*.stamp' | wc -l)"
 read_all "placed" --emulate 2 --replicas 2 --dataset plain
+cp -r plain damaged
+printf x | dd of=damaged/part-00003 bs=1 seek=9000 conv=notrunc status=none
+expect_status 3 "$bin/fs-prepare" place --emulate 1 --local-dir local2 damaged
+grep -q '^fs-prepare: a part of damaged is on 1 node, ' err || fail "$(cat err)"
+grep -q '^fs-prepare: warning: node 0 (.*): partition 3 could not be staged there$' err || fail "$(cat err)"
+expect_status 1 "$bin/fs-prepare" place --emulate 1 --local-dir local2 nosuch
+one_line err '^fs-prepare: nosuch: no such dataset'
 expect_status 2 "$bin/fs-prepare" place plain
 one_line err 'place: --local-dir is missing'
 echo "ok - place"
