@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes files that are the same in every run: makefiles [-r RATIO] [-d PER_DIRECTORY] [-s SEED] DIRECTORY COUNT SIZE.
- * DIRECTORY is made; the files are DIRECTORY/dirNNNN/fileNNNNNNN, with -d 0 DIRECTORY/fileNNNNNNN. Their bytes are
+ * Makes files that are the same in every run: makefiles [-r RATIO] [-d PER_DIRECTORY] [-s SEED] [-i]
+ * DIRECTORY COUNT SIZE. DIRECTORY is made; the files are DIRECTORY/dirNNNN/fileNNNNNNN, with -d 0
+ * DIRECTORY/fileNNNNNNN. With -i they have names like ImageNet's: DIRECTORY/nNNNNNNNN/nNNNNNNNN_N.JPEG. Their bytes are
  * random; with -r 2 or more, literals and matches are mixed so that lz4 makes them about so many times smaller.
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,38 +68,60 @@ static void make_file(const char *path, uint64_t size, unsigned ratio, uint8_t *
   close(fd);
 }
 
+struct names {
+  const char *top;
+  unsigned long per_directory;
+  bool imagenet;
+};
+
+/* The path of the i-th file. If it is the first one of a directory, makes the directory. */
+static void path_of(char *path, size_t size, const struct names *names, unsigned long i) {
+  if (!names->per_directory) {
+    snprintf(path, size, "%s/file%07lu", names->top, i);
+    return;
+  }
+  unsigned long dir = i / names->per_directory;
+  unsigned long synset = 1440764 + dir * 13331; /* as far apart as ImageNet's thousand */
+  if (i % names->per_directory == 0) {
+    if (names->imagenet)
+      snprintf(path, size, "%s/n%08lu", names->top, synset);
+    else
+      snprintf(path, size, "%s/dir%04lu", names->top, dir);
+    if (mkdir(path, 0755) != 0) die(path);
+  }
+  if (names->imagenet)
+    snprintf(path, size, "%s/n%08lu/n%08lu_%lu.JPEG", names->top, synset, synset, i % names->per_directory * 7 + 3);
+  else
+    snprintf(path, size, "%s/dir%04lu/file%07lu", names->top, dir, i);
+}
+
 int main(int argc, char **argv) {
   unsigned ratio = 1;
-  unsigned long per_directory = 500;
-  for (int c; (c = getopt(argc, argv, "r:d:s:")) != -1;) {
+  struct names names = {.per_directory = 500};
+  for (int c; (c = getopt(argc, argv, "r:d:s:i")) != -1;) {
     if (c == 'r')
       ratio = (unsigned)strtoul(optarg, NULL, 10);
     else if (c == 'd')
-      per_directory = strtoul(optarg, NULL, 10);
+      names.per_directory = strtoul(optarg, NULL, 10);
     else if (c == 's')
       state = strtoull(optarg, NULL, 10);
+    else if (c == 'i')
+      names.imagenet = true;
     else
       return 2;
   }
   if (optind + 3 != argc) {
-    fprintf(stderr, "usage: makefiles [-r RATIO] [-d PER_DIRECTORY] [-s SEED] DIRECTORY COUNT SIZE\n");
+    fprintf(stderr, "usage: makefiles [-r RATIO] [-d PER_DIRECTORY] [-s SEED] [-i] DIRECTORY COUNT SIZE\n");
     return 2;
   }
   static uint8_t chunk[CHUNK];
   static char path[4096];
-  const char *top = argv[optind];
   unsigned long count = strtoul(argv[optind + 1], NULL, 10);
   uint64_t size = strtoull(argv[optind + 2], NULL, 10);
-  if (mkdir(top, 0755) != 0) die(top);
+  names.top = argv[optind];
+  if (mkdir(names.top, 0755) != 0) die(names.top);
   for (unsigned long i = 0; i < count; i++) {
-    if (per_directory && i % per_directory == 0) {
-      snprintf(path, sizeof(path), "%s/dir%04lu", top, i / per_directory);
-      if (mkdir(path, 0755) != 0) die(path);
-    }
-    if (per_directory)
-      snprintf(path, sizeof(path), "%s/dir%04lu/file%07lu", top, i / per_directory, i);
-    else
-      snprintf(path, sizeof(path), "%s/file%07lu", top, i);
+    path_of(path, sizeof(path), &names, i);
     make_file(path, size, ratio, chunk);
   }
   return 0;

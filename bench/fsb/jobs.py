@@ -4,6 +4,7 @@ import glob
 import os
 import shutil
 import subprocess
+import sys
 
 from .core import make_files
 from .peers import Failed, Missing, Side, need
@@ -38,6 +39,20 @@ def files(ctx, name, size, count, fill=None):
 
 def read(ctx, side, listed, *options):
     return side.run([ctx.tool("reader"), *options, side.directory, listed])
+
+
+# A process has at least the memory of the one that started it, until it has called exec: so a small one starts it.
+START = """import json, resource, subprocess, sys, time
+began = time.monotonic()
+status = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps({"s": took, "cpu": used.ru_utime + used.ru_stime, "rss": used.ru_maxrss / 1024}))
+sys.exit(status)"""
+
+
+def timed(command):
+    """Seconds, seconds of the processor, and the most memory that the process had, MiB."""
+    return Side(command[1], "").run([sys.executable, "-IS", "-c", START, *command])
 
 
 def staged(ctx, dataset, side, n=1):

@@ -3,29 +3,14 @@
 the steps of packing that nothing can leave out."""
 import os
 import shutil
-import sys
 import tempfile
 
-from fsb.jobs import files, halves, read
+from fsb.jobs import files, halves, read, timed
 from fsb.peers import Side
 
 SETS = {"16 KiB": (16384, 48000), "1 MiB": (1 << 20, 1500), "64 MiB": (64 << 20, 24)}
 BLOCK = 256 << 10
 FIXED, A_JOB, A_FILE = 48, 4, 640 / (1 << 20)  # MiB of memory: fs-prepare(1); a file with its path
-
-
-# A process has at least the memory of the one that started it, until it has called exec: so a small one starts it.
-START = """import json, resource, subprocess, sys, time
-began = time.monotonic()
-status = subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-took = time.monotonic() - began
-print(json.dumps({"s": took, "rss": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}))
-sys.exit(status)"""
-
-
-def timed(command):
-    """Seconds, and the most memory that the process had, MiB."""
-    return Side(command[1], "").run([sys.executable, "-IS", "-c", START, *command])
 
 
 class Source:
