@@ -25,7 +25,7 @@ _fanstore() {
   case $word in
     -*)
       case $command in
-        pack | place | verify | info | list | unpack | attach | clean | env | jobs | replay | stats | stop | top) ;;
+        pack | place | verify | info | list | diff | unpack | attach | clean | env | jobs | replay | stats | stop | top) ;;
         *) command='' ;;
       esac
       # shellcheck disable=SC2086 # no command is no word

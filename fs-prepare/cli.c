@@ -33,7 +33,10 @@ int fs_prep_finish(int status) {
 }
 
 static void help(const struct fs_prep_cli *cli) {
-  printf("usage: fs-prepare %s %s\n\n%s\n\nOptions:\n", cli->command, cli->synopsis, cli->about);
+  printf("usage: fs-prepare %s %s\n", cli->command, cli->synopsis);
+  for (size_t i = 0; i < FS_ARRAY_LEN(cli->forms) && cli->forms[i] != NULL; i++)
+    printf("       fs-prepare %s %s\n", cli->command, cli->forms[i]);
+  printf("\n%s\n\nOptions:\n", cli->about);
   fs_opt_help(stdout, cli->opts, cli->nopts);
 }
 

@@ -12,19 +12,20 @@ static const struct {
   const char *what;
 } commands[] = {
     {"pack", fs_prep_pack, "[options] SOURCE... DATASET", "pack directories or archives into a new dataset"},
-    {"place", fs_prep_place, "--local-dir DIR DATASET", "copy a dataset's partitions to the nodes of later jobs"},
-    {"verify", fs_prep_verify, "DATASET", "check every checksum and every block"},
-    {"info", fs_prep_info, "DATASET [--json]", "show sizes, counts and partitions"},
-    {"list", fs_prep_list, "DATASET [-l] [-0]", "list the files"},
-    {"diff", fs_prep_diff, "DATASET SOURCE|DATASET2", "say how they differ"},
-    {"unpack", fs_prep_unpack, "DATASET DIR", "restore the tree into DIR"},
+    {"place", fs_prep_place, "[options] --local-dir DIR DATASET",
+     "copy a dataset's partitions to the nodes of later jobs"},
+    {"verify", fs_prep_verify, "[options] DATASET", "check every checksum and every block; repair what is damaged"},
+    {"info", fs_prep_info, "[options] DATASET", "show sizes, counts and partitions"},
+    {"list", fs_prep_list, "[options] DATASET", "list the files"},
+    {"diff", fs_prep_diff, "[options] DATASET SOURCE|DATASET2", "say how they differ"},
+    {"unpack", fs_prep_unpack, "[options] DATASET DIR", "restore the tree into DIR"},
 };
 
 static void help(void) {
   printf("usage: fs-prepare COMMAND [options] ...\n\nPacks a directory tree into a FanStore dataset: compressed "
          "partitions and an index.\n\n");
   for (size_t i = 0; i < FS_ARRAY_LEN(commands); i++)
-    printf("  %-7s %-27s %s\n", commands[i].name, commands[i].words, commands[i].what);
+    printf("  %-7s %-34s %s\n", commands[i].name, commands[i].words, commands[i].what);
   printf("\nfs-prepare COMMAND --help shows the options of a command.\n");
 }
 

@@ -36,6 +36,7 @@ enum { FS_OPT_WORD = 0, FS_OPT_HELP = 1, FS_OPT_VERSION = 2, FS_OPT_OWN = 16 };
 struct fs_prep_cli {
   const char *command;
   const char *synopsis; /* after "fs-prepare COMMAND " */
+  const char *forms[4]; /* the same of other forms, for --help */
   const char *about;    /* for --help: its purpose, printed before the options */
   const struct fs_opt *opts;
   size_t nopts;

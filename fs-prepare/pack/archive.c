@@ -19,6 +19,7 @@
 /* No member of a ZIP file, and no sparse one, may claim to have more bytes for each of the
    archive's. Other formats are measured. */
 #define MOST_RATIO 65536u
+#define ZIP_HEADER_MOST 16384u /* of one member; its name has at most 4095 bytes */
 
 struct member {
   struct fs_item item;
@@ -178,11 +179,34 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
   return err;
 }
 
+static size_t le16(const uint8_t *p) {
+  return (size_t)(p[0] | p[1] << 8);
+}
+
+/* Returns the name of a zip file's member as it is in the file, from malloc, or NULL. libarchive cannot
+   convert a name that is marked as UTF-8 to the locale "C". The header of 30 bytes, the name and the
+   extra fields end where the data begins. */
+static char *zip_name(const struct pass *p) {
+  uint8_t head[ZIP_HEADER_MOST];
+  const uint64_t end = (uint64_t)archive_filter_bytes(p->a, 0);
+  const size_t n = (size_t)FS_MIN(end, (uint64_t)sizeof head);
+  const bool zip = (archive_format(p->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP;
+  if (!zip || archive_filter_count(p->a) != 1 || fs_pread_full(p->src->fd, head, n, end - n) < 0) return NULL;
+  for (size_t len = 30; len <= n; len++) {
+    const uint8_t *h = head + n - len;
+    if (memcmp(h, "PK\3\4", 4) == 0 && 30 + le16(h + 26) + le16(h + 28) == len)
+      return strndup((const char *)h + 30, le16(h + 26));
+  }
+  return NULL;
+}
+
 /* Adds a member, or a problem. */
 static fs_err visit(struct pass *p, struct archive_entry *e) {
   char path[PATH_MAX];
   const char *name = archive_entry_pathname(e), *what = NULL;
   const char *link = archive_entry_hardlink(e);
+  FS_AUTO_FREE char *raw = name == NULL ? zip_name(p) : NULL;
+  if (name == NULL) name = raw;
   if (name == NULL) return problem(p, "", "has a member whose name cannot be read");
   if (clean_name(p->src, name, path, &what) < 0) return problem(p, name, what);
   what = link != NULL ? NULL : why_type(archive_entry_filetype(e));

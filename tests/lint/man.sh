@@ -7,7 +7,7 @@ options() { grep -oE -- '--[a-z][a-z-]+' | sort -u; }
 help_of() { # TOOL
   "$build/bin/$1" --help
   if [ "$1" = fs-prepare ]; then
-    for command in pack place verify info list unpack; do "$build/bin/$1" $command --help; done
+    for command in pack place verify info list diff unpack; do "$build/bin/$1" $command --help; done
   elif [ "$1" = fs-launch ]; then
     for command in attach clean doctor env jobs replay stats stop top; do "$build/bin/$1" $command --help; done
   fi

@@ -83,6 +83,9 @@ def hostile():
         z.writestr("bad", b"checksum\n")
     data = open("crc.zip", "rb").read()
     open("crc.zip", "wb").write(data.replace(b"checksum\n", b"Checksum\n"))
+    with zipfile.ZipFile("names.zip", "w") as z:
+        for name in ("\u00e9-composed", "e\u0301-decomposed", "\u30c7\u30fc\u30bf/", "\u30c7\u30fc\u30bf/\u732b.jpg"):
+            z.writestr(name, b"" if name.endswith("/") else name)
     noise = random.Random(4).randbytes(1500000)
     with zipfile.ZipFile("hurt.zip", "w", zipfile.ZIP_DEFLATED) as z:
         for name, text in (("first", b"first\n"), ("large", noise.hex().encode()), ("last", b"last\n")):

@@ -102,6 +102,15 @@ for format in gnu posix; do
 done
 ok 'sparse files'
 
+# Names that are marked as UTF-8 keep their bytes, in any locale.
+for locale in C C.UTF-8; do
+  LC_ALL=$locale packs --mount "$mnt" names.zip
+  equal "names of a zip file, $locale" "$(printf 'e\314\201-decomposed\n\303\251-composed\nデータ\nデータ/猫.jpg')" \
+    "$("$prepare" list ds | LC_ALL=C sort)"
+  equal "contents by such a name, $locale" 'データ/猫.jpg' "$(cat restored/データ/猫.jpg)"
+done
+ok 'names in UTF-8'
+
 # Hostile ones
 refuses 'dotdot.tar/a/../../out leads out of the archive by .\.\.' dotdot.tar
 grep -q "2 of the archives' members cannot be packed; leave them out with --keep-going" err || fail 'no count'
