@@ -261,9 +261,9 @@ static int check_only_nodes(const struct fs_launch *l) {
       if (++missing <= 8) n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", missing > 1 ? ", " : "", p);
     }
     if (missing == 0) continue;
-    fs_say("%s: %u of %zu partitions are on no node of this job (%s%s): it was packed with --nodes-only; start the job "
+    fs_say("%s: %u of %zu partitions %s on no node of this job (%s%s): it was packed with --nodes-only; start the job "
            "on the nodes that have them, with their --local-dir",
-           ds->path, missing, (size_t)ds->index.nparts, list, missing > 8 ? ", ..." : "");
+           ds->path, missing, (size_t)ds->index.nparts, missing == 1 ? "is" : "are", list, missing > 8 ? ", ..." : "");
     return FS_EXIT_FAILED;
   }
   return 0;

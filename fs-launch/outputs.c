@@ -297,7 +297,8 @@ static void tell_not_staged(const struct fs_launch *l, const struct fs_launch_fa
   char names[FS_NAMES], others[64] = "", kept[PATH_MAX + 64] = "";
   names_text(o->output, o->named, f->why, f->failed - f->others, names, sizeof(names));
   if (f->others > 0)
-    snprintf(others, sizeof(others), ", of them %llu directories or symlinks,", (unsigned long long)f->others);
+    snprintf(others, sizeof(others), ", of them %llu %s,", (unsigned long long)f->others,
+             f->others == 1 ? "directory or symlink" : "directories or symlinks");
   if (f->failed > f->unkept)
     snprintf(kept, sizeof(kept), " and %s kept in %s on each node", are(f->failed - f->unkept), o->kept);
   fs_say("%llu%s could not be staged out (%s)%s%s%s", (unsigned long long)f->failed, others, f->why, kept,

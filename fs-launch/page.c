@@ -70,7 +70,8 @@ static void summary(const struct fs_launch *l, const char *headline, FILE *out) 
         "<th>Another node</th><th>Shared storage</th><th>Sent to others</th><th>Waited</th></tr>\n",
         out);
   for (uint32_t i = 0; i < l->nodes; i++) node_row(l, i, out);
-  fprintf(out, "</table>\n<p>Outputs: %llu files.</p>\n", (unsigned long long)l->outputs.files);
+  fprintf(out, "</table>\n<p>Outputs: %llu file%s.</p>\n", (unsigned long long)l->outputs.files,
+          fs_plural(l->outputs.files));
 }
 
 /* Writes JSON so that it can stand in a script element: '<' is only in its strings. */

@@ -71,7 +71,9 @@ int fs_replay(int argc, char **argv) {
   if (set.cut > 0)
     fs_say("%llu process%s of the trace ended without a word; the trace has what they did before",
            (unsigned long long)set.cut, set.cut == 1 ? "" : "es");
-  if (set.lost > 0) fs_say("%llu calls are not in the trace: it had no room for them", (unsigned long long)set.lost);
+  if (set.lost > 0)
+    fs_say("%llu call%s not in the trace: it had no room", (unsigned long long)set.lost,
+           set.lost == 1 ? " is" : "s are");
   return w.list   ? fs_replay_list(&set)
          : w.save ? fs_replay_save(&set, w.save, w.no_names)
          : w.make ? fs_replay_make(&set, w.make)

@@ -85,6 +85,6 @@ int fs_replay_make(const struct fs_trace_set *set, const char *name) {
     return FS_EXIT_FAILED;
   }
   char size[32];
-  printf("%llu files, %s\n", (unsigned long long)files, fs_format_size(bytes, size, sizeof(size)));
+  printf("%llu file%s, %s\n", (unsigned long long)files, fs_plural(files), fs_format_size(bytes, size, sizeof(size)));
   return fflush(stdout) == 0 ? 0 : FS_EXIT_FAILED;
 }

@@ -231,11 +231,13 @@ static int show(const struct player *p, uint64_t ns, bool died) {
   for (unsigned call = 1; call < FS_TRACE_CALLS; call++) show_call(d, call);
   printf("%zu process%s: %.3f s traced, %.3f s replayed\n", p->set->segments, p->set->segments == 1 ? "" : "es",
          (double)traced_ns(p->set) / 1e9, (double)ns / 1e9);
-  if (writes > 0) printf("%llu calls for writing were left out\n", (unsigned long long)writes);
+  if (writes > 0) printf("%llu call%s for writing left out\n", (unsigned long long)writes, fs_plural(writes));
   if (missing > 0)
-    printf("%llu calls on files whose open is not in the trace were left out\n", (unsigned long long)missing);
+    printf("%llu call%s on files whose open is not in the trace left out\n", (unsigned long long)missing,
+           fs_plural(missing));
   if (failed > 0)
-    printf("%llu calls failed or gave other sizes than in the trace, first: %s%s%s\n", (unsigned long long)failed,
+    printf("%llu call%s failed or gave other sizes than in the trace, first: %s%s%s\n", (unsigned long long)failed,
+           fs_plural(failed),
            d->first_failed[0] ? fs_printable(d->first_failed, strlen(d->first_failed), first, sizeof(first))
                               : "(a file)",
            atomic_load(&d->first_errno) ? ": " : "",

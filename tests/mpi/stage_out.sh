@@ -255,7 +255,7 @@ copied_before() {
   equal "the status" 125 $status
   grep -q '2 outputs (11 B) written, 1 staged out' "$work/log" || fail "$(cat "$work/log")"
   grep -q '1 could not be staged out (.*) and is kept in .*: late$' "$work/log" || fail "$(cat "$work/log")"
-  grep -q '1, of them 1 directories or symlinks, could not be staged out (broken off)' "$work/log" || fail "$(cat "$work/log")"
+  grep -q '1, of them 1 directory or symlink, could not be staged out (broken off)' "$work/log" || fail "$(cat "$work/log")"
   equal "there, and kept" "early late" "$(cat "$out/d/early" "$work"/local/fanstore-outputs/job-*/late | xargs)"
   [ -z "$(find "$work/local/fanstore-outputs" -name early)" ] || fail "it is kept as well"
   rm -rf "$work/local/fanstore-outputs"
