@@ -269,6 +269,16 @@ static fs_err repair(struct fs_verify *v) {
   return 0;
 }
 
+/* Returns true if the dataset's directory has no partition at all. */
+static bool has_no_partitions(struct fs_verify *v) {
+  for (uint32_t i = 0; i < v->ds.ix.nparts; i++) {
+    const int fd = fs_dataset_part(&v->ds, i);
+    fs_dataset_part_done(&v->ds, i, fd);
+    if (fd != -ENOENT) return false;
+  }
+  return v->ds.ix.nparts != 0;
+}
+
 static int verify(struct fs_verify *v) {
   char why[512] = "";
   fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
@@ -278,6 +288,12 @@ static int verify(struct fs_verify *v) {
     return FS_EXIT_FAILED;
   }
   if (v->repair_from != NULL && fs_repair_check(v) < 0) return FS_EXIT_FAILED;
+  if (v->repair_from == NULL && has_no_partitions(v)) {
+    fs_say("%s: none of its partitions is here: pack --nodes-only leaves them on the nodes; verify --repair-from PLACE "
+           "makes them here",
+           v->ds.path);
+    return FS_EXIT_FAILED;
+  }
   err = collect(v);
   if (err < 0) {
     fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));

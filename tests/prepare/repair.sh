@@ -70,6 +70,14 @@ expect_status 0 "$prepare" verify --repair-from source bad
 same ds
 ok 'what SOURCE does not have is named, and the partition stays as it was'
 
+mkdir index-only
+cp ds/index ds/manifest index-only
+expect_status 1 "$prepare" verify index-only
+one_line err '^fs-prepare: index-only: none of its partitions is here'
+expect_status 0 "$prepare" verify --repair-from source index-only
+diff -r ds index-only
+ok 'a dataset without partitions'
+
 damage ds
 mkdir empty
 expect_status 1 "$prepare" verify --repair-from empty bad
