@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tries encodings on samples. Fast trials find the element of the byte shuffle, then some dictionaries
- * are trained and tried, then lz4 and zstd, each without and with the best dictionary. Half of the samples
- * train dictionaries, the others try them: a dictionary always does well on what it was trained on.
+ * Tries encodings on samples. Fast trials find the element of the byte shuffle, then dictionaries are
+ * made and tried, then lz4 and zstd, each without and with the best dictionary. One sample in four
+ * tries, and the others train dictionaries: a dictionary always does well on what it was trained on.
+ * An encoding that is much larger than another one on a part of these samples is not tried on the rest.
  */
 #define ZDICT_STATIC_LINKING_ONLY
 #include "choose.h"
@@ -11,67 +12,91 @@
 #include <string.h>
 #include <zdict.h>
 
-#define QUICK_BYTES (512u << 10) /* samples of a fast trial */
-#define TRIAL_BYTES (512u << 10) /* samples of a full trial */
+#define QUICK_BYTES (128u << 10) /* samples of a fast trial */
+#define QUICK_PIECE (16u << 10)  /* of each sample */
 #define QUICK_LEVEL 1            /* of zstd */
-#define DICT_LEAST_SAMPLES 16u
+#define PIECE_ALIGN 64u
+#define DICT_BYTES (128u << 10)  /* samples that try a dictionary */
+#define TRIAL_BYTES (512u << 10) /* samples of a full trial */
+#define TRAINING_SHARE 4u        /* one sample in so many does not train dictionaries */
+#define DICT_LEAST_SAMPLES 12u
 #define DICT_LEAST_SHARE 16u /* a dictionary is at most this part of the files */
+#define DICT_HEADER 256u     /* most bytes of a dictionary's tables */
 
 struct chooser {
   const struct fs_choose *in;
   struct fs_encoder *encoder;
-  uint8_t *out; /* room for any sample's stored bytes */
-  bool halves;  /* every second sample trains dictionaries */
+  uint8_t *out;   /* room for any sample's stored bytes */
+  unsigned every; /* every so many samples one is tried. The others train dictionaries */
 };
 
 #define SHARE (1u << 20) /* the bytes for which each sample stands, whatever its own length is */
 
-/* What some samples come to. All but `read` are scaled, as if each sample had SHARE bytes: the samples
-   lie at equal distances. */
+/* What some samples come to. All is scaled, as if each sample had SHARE bytes: the samples lie at equal
+   distances. */
 struct sum {
   uint64_t plain, stored, unbound, cost_ns;
   uint64_t encoded; /* even if a file is not worth it */
-  uint64_t read;
 };
 
-/* Adds one sample. Returns 0 or -ENOMEM. */
+/* Adds one sample, with its share of the dictionary's own bytes. Returns 0 or -ENOMEM. */
 static fs_err try_sample(struct chooser *c, const struct fs_encoding *e, const uint8_t *plain, size_t n,
                          struct sum *sum) {
   fs_ssize got = fs_encode(c->encoder, e, plain, n, c->out, n);
   if (got == -ENOMEM) return -ENOMEM;
   const uint64_t stored = got < 0 ? n : (uint64_t)got;
-  const uint64_t cost = fs_decode_cost(e, 1, n, stored);
+  const uint64_t cost = fs_decode_cost(e, 1, n, stored), dict = e->dict_len * SHARE / FS_MAX(c->in->bytes, 1);
   const bool smaller = stored <= n - n / 8, allowed = fs_decode_allowed(c->in->rate, cost, n, stored);
-  sum->read += n;
   sum->plain += SHARE;
   sum->encoded += stored * SHARE / n;
-  sum->unbound += smaller ? stored * SHARE / n : SHARE;
-  sum->stored += smaller && allowed ? stored * SHARE / n : SHARE;
+  sum->unbound += dict + (smaller ? stored * SHARE / n : SHARE);
+  sum->stored += dict + (smaller && allowed ? stored * SHARE / n : SHARE);
   if (smaller) sum->cost_ns += cost * SHARE / n;
   return 0;
 }
 
-/* Tries an encoding on samples of about `most` bytes. */
-static fs_err try_encoding(struct chooser *c, const struct fs_encoding *e, uint64_t most, struct sum *sum) {
+/* Some of the samples, at equal distances. */
+struct picks {
+  uint64_t bytes;      /* about so many in all */
+  size_t piece;        /* at most so many of each sample */
+  unsigned from, step; /* numbers among those that `bytes` allows */
+};
+
+/* Returns how many of the n samples that may be tried have about as many bytes as is said. */
+static size_t number_of(const struct chooser *c, const struct picks *p, size_t n) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < n; i++) total += FS_MIN(c->in->samples[(i + 1) * c->every - 1].n, p->piece);
+  return (size_t)FS_MIN(n, (n * p->bytes + total - 1) / FS_MAX(total, 1));
+}
+
+/* Tries an encoding that is prepared, and adds to the sum. Of a large sample it takes a piece, which is
+   nearer to the sample's end from sample to sample. */
+static fs_err try_picks(struct chooser *c, const struct fs_encoding *e, const struct picks *p, struct sum *sum) {
+  const size_t n = c->in->n / c->every, want = number_of(c, p, n);
+  fs_err err = 0;
+  for (size_t k = p->from; k < want && err == 0; k += p->step) {
+    const struct fs_sample *s = &c->in->samples[(k * n / want + 1) * c->every - 1];
+    const size_t len = FS_MIN(s->n, p->piece), at = (s->n - len) * k / want / PIECE_ALIGN * PIECE_ALIGN;
+    err = try_sample(c, e, s->plain + at, len, sum);
+  }
+  return err;
+}
+
+static fs_err try_encoding(struct chooser *c, const struct fs_encoding *e, const struct picks *p, struct sum *sum) {
   struct fs_encoding prepared = *e;
-  fs_err err = fs_encoding_prepare(&prepared);
   *sum = (struct sum){0};
-  for (size_t i = c->halves ? 1 : 0; i < c->in->n && sum->read < most && err == 0; i += c->halves ? 2 : 1)
-    err = try_sample(c, &prepared, c->in->samples[i].plain, c->in->samples[i].n, sum);
+  fs_err err = fs_encoding_prepare(&prepared);
+  if (err == 0) err = try_picks(c, &prepared, p, sum);
   fs_encoding_release(&prepared);
-  if (e->dict_len == 0) return err;
-  const uint64_t share = e->dict_len * sum->plain / FS_MAX(c->in->bytes, 1) + 1;
-  sum->encoded += share;
-  sum->stored += share;
-  sum->unbound += share;
   return err;
 }
 
 /* Tries a shuffle on samples. Takes it if they become smaller than `below`. */
 static fs_err try_element(struct chooser *c, uint8_t tried, uint64_t below, uint8_t *element, uint64_t *least) {
+  static const struct picks quick = {QUICK_BYTES, QUICK_PIECE, 0, 1};
   const struct fs_encoding e = {.family = FS_FAMILY_ZSTD, .element = tried, .level = QUICK_LEVEL};
   struct sum sum;
-  fs_err err = try_encoding(c, &e, QUICK_BYTES, &sum);
+  fs_err err = try_encoding(c, &e, &quick, &sum);
   if (err < 0 || sum.encoded >= below) return err;
   *least = sum.encoded;
   *element = sum.encoded > sum.plain - sum.plain / 64 ? 0 : tried;
@@ -94,6 +119,8 @@ static fs_err find_element(struct chooser *c, uint8_t *element) {
 
 /* ---- dictionaries ---- */
 
+static const struct picks dict_picks = {DICT_BYTES, SIZE_MAX, 0, 1};
+
 /* The samples that train dictionaries, one after the other. */
 struct training {
   uint8_t *bytes;
@@ -103,12 +130,13 @@ struct training {
 
 static fs_err gather(const struct chooser *c, struct training *t) {
   size_t total = 0;
-  for (size_t i = 0; i < c->in->n; i += 2) total += c->in->samples[i].n;
+  for (size_t i = 0; i < c->in->n; i++) total += c->in->samples[i].n;
   t->bytes = malloc(total + 1);
-  t->sizes = malloc((c->in->n / 2 + 1) * sizeof *t->sizes);
+  t->sizes = malloc(c->in->n * sizeof *t->sizes);
   if (t->bytes == NULL || t->sizes == NULL) return -ENOMEM;
   uint8_t *to = t->bytes;
-  for (size_t i = 0; i < c->in->n; i += 2) {
+  for (size_t i = 0; i < c->in->n; i++) {
+    if (i % c->every == c->every - 1) continue;
     memcpy(to, c->in->samples[i].plain, c->in->samples[i].n);
     to += c->in->samples[i].n;
     t->sizes[t->n++] = c->in->samples[i].n;
@@ -126,40 +154,74 @@ static struct fs_encoding with_dict(uint8_t family, int level, const struct dict
       .family = family, .element = 1, .level = level, .dict = dict->bytes, .dict_len = dict->len};
 }
 
-/* Trains a dictionary of at most `size` bytes. Makes it *dict if it does better than `least`. Returns
-   0 or -ENOMEM. */
-static fs_err try_dict(struct chooser *c, const struct training *t, uint32_t size, struct dict *dict, uint64_t *least) {
-  FS_AUTO_FREE uint8_t *room = malloc(size);
-  if (room == NULL) return -ENOMEM;
+/* Makes *dict of the samples, with at most `size` bytes. */
+static size_t train(const struct training *t, uint32_t size, uint8_t *dict) {
   /* These are not the library's defaults: it would try five values of k. */
   const ZDICT_fastCover_params_t params = {
-      .k = 500, .d = 8, .f = 20, .accel = 1, .splitPoint = 1.0, .zParams.compressionLevel = FS_AUTO_ZSTD_LEVEL};
-  const size_t n = ZDICT_trainFromBuffer_fastCover(room, size, t->bytes, t->sizes, t->n, params);
+      .k = 500, .d = 8, .f = 18, .accel = 2, .splitPoint = 1.0, .zParams.compressionLevel = FS_AUTO_ZSTD_LEVEL};
+  return ZDICT_trainFromBuffer_fastCover(dict, size, t->bytes, t->sizes, t->n, params);
+}
+
+/* Makes a smaller dictionary of the end of a larger one, where its best pieces are. */
+static size_t shorten(const struct training *t, const struct dict *from, uint32_t size, uint8_t *dict) {
+  const ZDICT_params_t params = {.compressionLevel = FS_AUTO_ZSTD_LEVEL};
+  const size_t content = size - FS_MIN(size, (size_t)DICT_HEADER);
+  unsigned n = 0;
+  for (size_t used = 0; n < t->n && used < DICT_BYTES; n++) used += t->sizes[n];
+  return ZDICT_finalizeDictionary(dict, size, from->bytes + from->len - content, content, t->bytes, t->sizes, n,
+                                  params);
+}
+
+/* Makes a dictionary, from a larger one if `from` has bytes, and tries it. Leaves *dict empty if that is
+   not possible. Returns 0 or -ENOMEM. */
+static fs_err make_dict(struct chooser *c, const struct training *t, const struct dict *from, uint32_t size,
+                        struct dict *dict, struct sum *sum) {
+  FS_AUTO_FREE uint8_t *room = malloc(size);
+  *dict = (struct dict){0};
+  if (room == NULL) return -ENOMEM;
+  const size_t n = from->len == 0 ? train(t, size, room) : shorten(t, from, size, room);
   if (ZDICT_isError(n)) return 0;
-  const struct dict trained = {room, (uint32_t)n};
-  const struct fs_encoding e = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, &trained);
-  struct sum sum;
-  fs_err err = try_encoding(c, &e, QUICK_BYTES, &sum);
+  const struct dict made = {room, (uint32_t)n};
+  const struct fs_encoding e = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, &made);
+  fs_err err = try_encoding(c, &e, &dict_picks, sum);
   if (err < 0) return err == -EINVAL ? 0 : err; /* zstd refuses it */
-  if (sum.unbound >= *least) return 0;
-  free(dict->bytes);
-  *dict = trained;
-  *least = sum.unbound;
+  *dict = made;
   room = NULL;
   return 0;
 }
 
-/* Finds the best of some dictionaries. Leaves *dict alone if none of them does better than none. */
+/* Makes and tries dictionaries of some sizes. Leaves *dict alone if none does better than `least`. */
+static fs_err try_sizes(struct chooser *c, const struct training *t, struct sum least, struct dict *dict) {
+  static const uint32_t sizes[] = {64u << 10, 16u << 10, 4u << 10};
+  struct dict large = {0};
+  fs_err err = 0;
+  for (size_t i = 0; i < FS_ARRAY_LEN(sizes) && err == 0; i++) {
+    struct dict made;
+    struct sum sum;
+    if (sizes[i] > c->in->bytes / DICT_LEAST_SHARE || (large.len != 0 && large.len <= sizes[i])) continue;
+    err = make_dict(c, t, &large, sizes[i], &made, &sum);
+    if (err < 0 || made.len == 0) continue;
+    struct dict drop = made;
+    if (sum.unbound < least.unbound) {
+      drop = *dict;
+      *dict = made;
+      least = sum;
+    }
+    if (large.len == 0) large = made;
+    if (drop.bytes != large.bytes) free(drop.bytes);
+  }
+  if (large.bytes != dict->bytes) free(large.bytes);
+  return err;
+}
+
+/* Finds the best dictionary. Leaves *dict alone if none does better than none. */
 static fs_err find_dict(struct chooser *c, struct dict *dict) {
-  static const uint32_t sizes[] = {4u << 10, 16u << 10, 64u << 10};
-  const struct dict none = {0};
-  const struct fs_encoding e = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, &none);
+  const struct fs_encoding e = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, dict);
   struct training t = {0};
-  struct sum sum;
+  struct sum none;
   fs_err err = gather(c, &t);
-  if (err == 0) err = try_encoding(c, &e, QUICK_BYTES, &sum);
-  for (size_t i = 0; i < FS_ARRAY_LEN(sizes) && err == 0; i++)
-    if (sizes[i] <= c->in->bytes / DICT_LEAST_SHARE) err = try_dict(c, &t, sizes[i], dict, &sum.unbound);
+  if (err == 0) err = try_encoding(c, &e, &dict_picks, &none);
+  if (err == 0) err = try_sizes(c, &t, none, dict);
   free(t.bytes);
   free(t.sizes);
   return err;
@@ -180,19 +242,52 @@ static void compare(struct fs_verdict *v, const struct fs_encoding *e, const str
   if (t.unbound < t.stored && smaller(t.unbound, v->next.unbound, v->plain)) v->next = t;
 }
 
-static fs_err try_all(struct chooser *c, uint8_t element, const struct dict *dict, struct fs_verdict *v) {
-  const struct fs_encoding list[] = {
-      {.family = FS_FAMILY_LZ4, .element = element, .level = FS_AUTO_LZ4_LEVEL},
-      with_dict(FS_FAMILY_LZ4, FS_AUTO_LZ4_LEVEL, dict),
-      with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, dict),
-      {.family = FS_FAMILY_ZSTD, .element = element, .level = FS_AUTO_ZSTD_LEVEL},
-  };
+/* An encoding that is tried in two rounds. */
+struct candidate {
+  struct fs_encoding encoding; /* prepared */
+  struct sum sum;
+  bool dropped;
+};
+
+/* Tries those that are not dropped on every second sample, from number `from` on. */
+static fs_err try_round(struct chooser *c, struct candidate *list, size_t n, unsigned from) {
+  const struct picks picks = {TRIAL_BYTES, SIZE_MAX, from, 2};
   fs_err err = 0;
-  for (size_t i = 0; i < FS_ARRAY_LEN(list) && err == 0; i++) {
-    struct sum sum;
-    if ((i == 1 || i == 2) && dict->len == 0) continue;
-    err = try_encoding(c, &list[i], TRIAL_BYTES, &sum);
-    if (err == 0) compare(v, &list[i], &sum);
+  for (size_t i = 0; i < n && err == 0; i++)
+    if (!list[i].dropped) err = try_picks(c, &list[i].encoding, &picks, &list[i].sum);
+  return err;
+}
+
+/* Drops what is larger than the smallest by an eighth, with the bound and without it. */
+static void drop_large(struct candidate *list, size_t n) {
+  uint64_t stored = UINT64_MAX, unbound = UINT64_MAX;
+  for (size_t i = 0; i < n; i++) {
+    if (list[i].dropped) continue;
+    stored = FS_MIN(stored, list[i].sum.stored);
+    unbound = FS_MIN(unbound, list[i].sum.unbound);
+  }
+  for (size_t i = 0; i < n; i++)
+    list[i].dropped |= list[i].sum.stored > stored + stored / 8 && list[i].sum.unbound > unbound + unbound / 8;
+}
+
+static fs_err try_all(struct chooser *c, uint8_t element, const struct dict *dict, struct fs_verdict *v) {
+  struct candidate list[] = {
+      {.encoding = {.family = FS_FAMILY_LZ4, .element = element, .level = FS_AUTO_LZ4_LEVEL}},
+      {.encoding = with_dict(FS_FAMILY_LZ4, FS_AUTO_LZ4_LEVEL, dict), .dropped = dict->len == 0},
+      {.encoding = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, dict), .dropped = dict->len == 0},
+      {.encoding = {.family = FS_FAMILY_ZSTD, .element = element, .level = FS_AUTO_ZSTD_LEVEL}},
+  };
+  const size_t n = FS_ARRAY_LEN(list);
+  fs_err err = 0;
+  for (size_t i = 0; i < n && err == 0; i++)
+    if (!list[i].dropped) err = fs_encoding_prepare(&list[i].encoding);
+  if (err == 0) err = try_round(c, list, n, 0);
+  drop_large(list, n);
+  if (err == 0) err = try_round(c, list, n, 1);
+  for (size_t i = 0; i < n; i++) {
+    fs_encoding_release(&list[i].encoding);
+    if (list[i].dropped || err < 0) continue;
+    compare(v, &list[i].encoding, &list[i].sum);
   }
   const bool same =
       v->next.encoding.family == v->best.encoding.family && v->next.encoding.dict == v->best.encoding.dict;
@@ -208,7 +303,7 @@ static fs_err choose(struct chooser *c, size_t longest, struct fs_verdict *v) {
   if (c->encoder == NULL || c->out == NULL) return -ENOMEM;
   fs_err err = find_element(c, &element);
   if (err < 0 || element == 0) return err;
-  if (c->halves) err = find_dict(c, &dict);
+  if (c->every > 1) err = find_dict(c, &dict);
   v->dict = dict.bytes;
   return err < 0 ? err : try_all(c, element, &dict, v);
 }
@@ -221,7 +316,7 @@ fs_err fs_choose(const struct fs_choose *in, struct fs_verdict *v) {
     v->best.encoding.level = zstd ? FS_AUTO_ZSTD_LEVEL : FS_AUTO_LZ4_LEVEL;
     return 0;
   }
-  struct chooser c = {.in = in, .halves = in->small && in->n >= 2 * DICT_LEAST_SAMPLES};
+  struct chooser c = {.in = in, .every = in->small && in->n >= DICT_LEAST_SAMPLES ? TRAINING_SHARE : 1};
   size_t longest = 1;
   for (size_t i = 0; i < in->n; i++) longest = FS_MAX(longest, in->samples[i].n);
   fs_err err = choose(&c, longest, v);

@@ -12,12 +12,12 @@
 #include "kinds.h"
 #include "sources.h"
 
-#define SAMPLE_LEAST (256ull << 10) /* bytes of the samples of a kind, if it has as many */
-#define SAMPLE_MOST (2ull << 20)
-#define SAMPLE_SHARE 2u    /* of a kind's bytes at most this part, beyond the least */
+#define SAMPLE_LEAST (128ull << 10) /* bytes of the samples of a kind, if it has as many */
+#define SAMPLE_MOST (1ull << 20)
+#define SAMPLE_SHARE 4u    /* of a kind's bytes at most this part, beyond the least */
 #define SAMPLES_MOST 1024u /* of a kind */
 #define SMALL_MEAN 32768u  /* mean size of small files, for which a dictionary is tried */
-#define RATE_BYTES 524288u /* decoded to measure the rate */
+#define RATE_BYTES 131072u /* decoded to measure the rate */
 
 /* A block of an item. */
 struct place {
