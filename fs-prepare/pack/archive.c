@@ -14,7 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kinds.h"
+
 #define READ_SIZE (256u << 10)
+#define BEGINS_BYTES (16u << 20) /* beginnings of members that are kept, of all archives */
+#define BEGINS_SOURCES 256u      /* archives of which they are kept */
 #define DEVICE(number) (UINT64_MAX - (number))
 /* No member of a ZIP file, and no sparse one, may claim to have more bytes for each of the
    archive's. Other formats are measured. */
@@ -218,16 +222,30 @@ static fs_err visit(struct pass *p, struct archive_entry *e) {
   return what != NULL ? problem(p, name, what) : add_member(p, e, name, path);
 }
 
-/* Passes over a member's data. A FLAT archive is not read for this. */
-static int skip_data(struct pass *p) {
+/* Makes room for the beginning of the last member, if it is to be kept. Returns 0 or -ENOMEM. */
+static fs_err keep_begin(struct pass *p, size_t before, struct fs_begin **begin) {
+  *begin = NULL;
+  if (p->n == before || p->src->kind != FS_SOURCE_STREAM || p->src->begins.most == 0) return 0;
+  const uint64_t size = p->members[p->n - 1].item.size; /* 0 of what is no file */
+  return fs_begins_add(&p->src->begins, p->seq, (size_t)FS_MIN(size, (uint64_t)FS_SAMPLE_PIECE), begin);
+}
+
+/* Passes over a member's data, and copies its beginning, if `begin` is not NULL. A FLAT archive is not
+   read for this. */
+static int skip_data(struct pass *p, struct fs_begin *begin) {
   const void *data;
   size_t n;
   la_int64_t at;
-  if (p->src->kind == FS_SOURCE_FLAT || archive_filter_count(p->a) == 1) return archive_read_data_skip(p->a);
+  if (p->src->kind == FS_SOURCE_FLAT || archive_filter_count(p->a) == 1) {
+    if (begin != NULL && archive_read_data(p->a, begin->bytes, begin->n) < 0) return ARCHIVE_RETRY;
+    return archive_read_data_skip(p->a);
+  }
   for (;;) {
     if (fs_prep_signal != 0) return ARCHIVE_EOF;
     int got = archive_read_data_block(p->a, &data, &n, &at);
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return got;
+    if (begin != NULL && at >= 0 && (uint64_t)at < begin->n)
+      memcpy(begin->bytes + at, data, FS_MIN(n, begin->n - (size_t)at));
   }
 }
 
@@ -299,7 +317,11 @@ static fs_err read_headers(struct pass *p) {
     const bool cut = p->src->kind == FS_SOURCE_FLAT && p->scan->problems.n != problems &&
                      archive_entry_size(e) > p->src->st.st_size - archive_filter_bytes(p->a, 0);
     if (err < 0 || cut) return err; /* there is nothing behind the archive's end */
-    got = skip_data(p);
+    struct fs_begin *begin;
+    err = keep_begin(p, before, &begin);
+    if (err < 0) return err;
+    got = skip_data(p, begin);
+    if (got == ARCHIVE_RETRY && begin != NULL) return -EXDEV; /* the second pass will say which member is damaged */
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN && got != ARCHIVE_EOF) return refuse_last(p, before);
   }
   return err;
@@ -407,12 +429,15 @@ static fs_err scan(struct pass *p) {
 }
 
 void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out) {
-  struct pass p = {.o = o, .src = src, .number = number, .scan = out};
-  out->err = scan(&p);
-  if (out->err != -EXDEV) return;
-  src->kind = FS_SOURCE_STREAM;
-  fs_items_free(&out->items);
-  fs_problems_free(&out->problems);
-  struct pass again = {.o = o, .src = src, .number = number, .scan = out};
-  out->err = scan(&again);
+  if (o->codec == FS_CHOOSE_AUTO && number < BEGINS_SOURCES)
+    src->begins.most = BEGINS_BYTES / FS_MIN(o->nsources, BEGINS_SOURCES);
+  for (;;) {
+    struct pass p = {.o = o, .src = src, .number = number, .scan = out};
+    out->err = scan(&p);
+    if (out->err != -EXDEV) return;
+    if (src->kind == FS_SOURCE_STREAM) fs_begins_free(&src->begins); /* none is kept the next time */
+    src->kind = FS_SOURCE_STREAM;
+    fs_items_free(&out->items);
+    fs_problems_free(&out->problems);
+  }
 }

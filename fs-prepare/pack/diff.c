@@ -70,6 +70,7 @@ static fs_err load_right(struct diff *d, const char *path) {
     return err < 0 ? err : load_entries(&d->right, &d->tree);
   }
   d->o.quiet = true;
+  d->o.codec = FS_CHOOSE_RAW; /* archives: no samples are kept */
   snprintf(d->o.mount, sizeof d->o.mount, "%s", d->left.manifest.mount);
   fs_err err = fs_pack_add_source(&d->o, NULL, path);
   d->o.source = path;

@@ -18,7 +18,6 @@ struct group {
   const char *suffix, *top;
   uint32_t suffix_len, top_len;
   uint64_t files, bytes;
-  double weight;
   uint32_t kind;
 };
 
@@ -114,7 +113,6 @@ static fs_err count(struct groups *g, const struct fs_tree *tree) {
     struct group *group = &g->group[*slot - 1];
     group->files++;
     group->bytes += item->size;
-    group->weight += (double)item->size * (double)FS_MIN(item->size, (uint64_t)FS_SAMPLE_PIECE);
   }
   return 0;
 }
@@ -176,7 +174,6 @@ static fs_err make_kinds(struct fs_kinds *kinds, struct groups *g, struct propos
     struct fs_kind *kind = &kinds->kind[group->kind];
     kind->files += group->files;
     kind->bytes += group->bytes;
-    kind->weight += group->weight;
   }
   return 0;
 }

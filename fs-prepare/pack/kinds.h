@@ -16,7 +16,6 @@ struct fs_kind {
   char *name;                /* "*.json", "*.json in train", "no suffix", "others" */
   uint64_t files;            /* files that are packed: not empty, and no alias when planned */
   uint64_t bytes;            /* their plain bytes */
-  double weight;             /* sum of size * length of a sample, over the files */
   struct fs_verdict verdict; /* with --codec auto */
   double rate;               /* plain bytes that one core decoded in a second, now; 0: not measured */
 };

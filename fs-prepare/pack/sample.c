@@ -26,6 +26,8 @@ struct place {
 
 /* The samples of one kind. */
 struct samples {
+  uint64_t bytes; /* of the items that can be sampled */
+  double weight;  /* sum of size * length of a sample, over these */
   struct place *place;
   uint32_t n, want; /* places found, and places at equal distances: some may be in one block */
   uint32_t next;    /* the next place to find */
@@ -39,20 +41,31 @@ struct sampling {
   _Atomic bool failed;
 };
 
-static uint32_t number_wanted(const struct fs_kind *kind) {
+static uint32_t number_wanted(const struct fs_kind *kind, const struct samples *s) {
   const uint64_t bytes = FS_MIN(FS_MAX(SAMPLE_LEAST, kind->bytes / SAMPLE_SHARE), SAMPLE_MOST);
-  const uint64_t piece = FS_MAX((uint64_t)(kind->weight / (double)kind->bytes), 1); /* mean, by bytes */
+  const uint64_t piece = FS_MAX((uint64_t)(s->weight / (double)s->bytes), 1); /* mean, by bytes */
   return (uint32_t)FS_MIN(FS_MAX(bytes / piece, 4), SAMPLES_MOST);
 }
 
-/* Finds the places that lie in the item. */
-static void find_in(struct samples *s, const struct fs_kind *kind, const struct fs_item *item, uint64_t number,
-                    uint64_t block) {
-  const uint64_t end = s->passed + item->size, half = FS_MAX(kind->bytes / (2ull * FS_MAX(s->want, 1)), 1);
+/* Returns the bytes of an item of an archive that comes as a stream, or NULL if it can be opened or its
+   beginning was not kept. */
+static const struct fs_begin *begin_of(const struct fs_tree *tree, const struct fs_item *item) {
+  return fs_begins_find(&tree->sources[item->source].begins, item->ino);
+}
+
+static bool can_sample(const struct fs_tree *tree, const struct fs_item *item) {
+  if (!S_ISREG(item->mode) || item->alias || item->kept || item->size == 0) return false;
+  return fs_item_stream(tree, item) == NULL || begin_of(tree, item) != NULL;
+}
+
+/* Finds the places that lie in the item. That of an item of a stream is its beginning. */
+static void find_in(struct samples *s, const struct fs_tree *tree, uint64_t number, uint64_t block) {
+  const struct fs_item *item = &tree->items[number];
+  const uint64_t end = s->passed + item->size, half = FS_MAX(s->bytes / (2ull * FS_MAX(s->want, 1)), 1);
   for (; s->next < s->want; s->next++) {
     const uint64_t at = half * (2ull * s->next + 1);
     if (at >= end) break;
-    const struct place p = {number, (at - s->passed) / block * block};
+    const struct place p = {number, fs_item_stream(tree, item) != NULL ? 0 : (at - s->passed) / block * block};
     const struct place *last = s->n > 0 ? &s->place[s->n - 1] : NULL;
     if (last == NULL || last->item != p.item || last->offset != p.offset) s->place[s->n++] = p;
   }
@@ -61,17 +74,20 @@ static void find_in(struct samples *s, const struct fs_kind *kind, const struct 
 
 static fs_err find_places(struct sampling *s) {
   const struct fs_tree *tree = s->plan->tree;
+  for (size_t i = 0; i < tree->n; i++) {
+    const struct fs_item *item = &tree->items[i];
+    if (!can_sample(tree, item)) continue;
+    s->of[item->kind].bytes += item->size;
+    s->of[item->kind].weight += (double)item->size * (double)FS_MIN(item->size, (uint64_t)FS_SAMPLE_PIECE);
+  }
   for (uint32_t i = 0; i < s->kinds->n; i++) {
-    if (s->kinds->kind[i].bytes == 0) continue;
-    s->of[i].want = number_wanted(&s->kinds->kind[i]);
+    if (s->of[i].bytes == 0) continue;
+    s->of[i].want = number_wanted(&s->kinds->kind[i], &s->of[i]);
     s->of[i].place = calloc(s->of[i].want, sizeof *s->of[i].place);
     if (s->of[i].place == NULL) return -ENOMEM;
   }
-  for (size_t i = 0; i < tree->n; i++) {
-    const struct fs_item *item = &tree->items[i];
-    if (S_ISREG(item->mode) && !item->alias && !item->kept && item->size != 0)
-      find_in(&s->of[item->kind], &s->kinds->kind[item->kind], item, i, s->plan->opts->block_size);
-  }
+  for (size_t i = 0; i < tree->n; i++)
+    if (can_sample(tree, &tree->items[i])) find_in(&s->of[tree->items[i].kind], tree, i, s->plan->opts->block_size);
   return 0;
 }
 
@@ -82,16 +98,25 @@ static size_t length_of(const struct fs_plan *plan, const struct place *p) {
   return (size_t)FS_MIN(plan->tree->items[p->item].size - p->offset, piece);
 }
 
+/* Reads n bytes of an item. Returns 0 or a negative errno. */
+static fs_err read_piece(const struct fs_tree *tree, const struct fs_item *item, uint8_t *bytes, size_t n,
+                         uint64_t offset) {
+  const struct fs_begin *begin = begin_of(tree, item);
+  if (begin != NULL) {
+    memcpy(bytes, begin->bytes, n);
+    return 0;
+  }
+  FS_AUTO_CLOSE int fd = fs_item_open(tree, item);
+  return fd < 0 ? fd : fs_item_read(tree, item, fd, bytes, n, offset);
+}
+
 /* Reads the samples into `bytes`, which has room. Leaves out what cannot be read: the pipeline will
-   say so. Leaves out members of archives that can only be read from the beginning on. Returns their number. */
+   say so. Returns their number. */
 static size_t read_samples(const struct fs_plan *plan, const struct samples *s, uint8_t *bytes, struct fs_sample *out) {
   size_t n = 0;
   for (uint32_t i = 0; i < s->n && fs_prep_signal == 0; i++) {
     const size_t len = length_of(plan, &s->place[i]);
-    const struct fs_item *item = &plan->tree->items[s->place[i].item];
-    if (fs_item_stream(plan->tree, item) != NULL) continue;
-    FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
-    if (fd < 0 || fs_item_read(plan->tree, item, fd, bytes, len, s->place[i].offset) < 0) continue;
+    if (read_piece(plan->tree, &plan->tree->items[s->place[i].item], bytes, len, s->place[i].offset) < 0) continue;
     out[n++] = (struct fs_sample){bytes, len};
     bytes += len;
   }
@@ -225,6 +250,7 @@ fs_err fs_kinds_choose(struct fs_kinds *kinds, struct fs_plan *plan) {
   if (fs_prep_signal != 0) err = -EINTR;
   if (err == 0) err = add_rows(kinds, plan);
   for (uint32_t i = 0; i < kinds->n; i++) free(s.of[i].place);
+  for (uint32_t i = 0; i < plan->tree->nsources; i++) fs_begins_free(&plan->tree->sources[i].begins);
   free(s.of);
   return err;
 }

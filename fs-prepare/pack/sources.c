@@ -128,6 +128,7 @@ fs_err fs_sources_open(const struct fs_pack_options *o, struct fs_tree *tree) {
 void fs_sources_close(struct fs_tree *tree) {
   for (uint32_t i = 0; i < tree->nsources; i++) {
     fs_stream_close(tree->sources[i].stream);
+    fs_begins_free(&tree->sources[i].begins);
     if (tree->sources[i].fd >= 0) close(tree->sources[i].fd);
   }
   free(tree->sources);

@@ -25,6 +25,25 @@ struct fs_source_arg {
   const char *prefix; /* from --source PREFIX=PATH; NULL: a word */
 };
 
+/* The first bytes of a member of an archive. */
+struct fs_begin {
+  uint64_t member; /* its number */
+  uint8_t *bytes;  /* from malloc */
+  size_t n;        /* > 0 */
+};
+struct fs_begins {
+  struct fs_begin *list; /* by ascending number */
+  size_t n, room;
+  uint64_t bytes, most; /* of all; at most so many are kept */
+  uint64_t step;        /* one member in so many is kept */
+};
+/* Makes room for the first n bytes of a member, all zeros, if they are to be kept; else *begin becomes NULL.
+   The numbers of the members ascend. Returns 0 or -ENOMEM. */
+fs_err fs_begins_add(struct fs_begins *b, uint64_t member, size_t n, struct fs_begin **begin);
+/* Returns the beginning of a member, or NULL. */
+const struct fs_begin *fs_begins_find(const struct fs_begins *b, uint64_t member);
+void fs_begins_free(struct fs_begins *b);
+
 struct fs_stream;
 struct fs_source {
   const char *path;      /* as the user gave it */
@@ -34,6 +53,7 @@ struct fs_source {
   int fd;                   /* of the directory or archive */
   struct stat st;           /* of an archive */
   struct fs_stream *stream; /* for STREAM: its state in the second pass */
+  struct fs_begins begins;  /* for STREAM and --codec auto, until the codecs are chosen */
 };
 
 /* Opens all sources. Returns 0, or a negative errno after one line on stderr. */

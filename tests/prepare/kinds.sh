@@ -64,6 +64,23 @@ grep -q 'stored once: 1 duplicate ' "$work/pack.log" || fail "stored twice: $(ca
 plain "$work/twice.fs" "$mnt" cmp "$first" "$mnt/b/copy.csv" || fail "the copy"
 ok "stored once"
 
+# The members of archives that come as a stream are sampled too.
+tar -C "$work/kinds" -czf "$work/members.tgz" json level32 text jpeg
+(cd "$work/kinds" && "$python" -m zipfile -c "$work/members.zip" json level32 text jpeg)
+mkdir "$work/some"
+cp -r "$work/kinds"/{json,level32,text,jpeg} "$work/some"
+pack "$work/some" "$work/some.fs"
+most=$(($(of "$work/some.fs" stored_bytes) * 21 / 20))
+for name in members.tgz members.zip; do
+  for jobs in 1 4; do pack "$work/$name" "$work/$name-$jobs" --mount "$work/some" --jobs $jobs; done
+  diff -r "$work/$name-1" "$work/$name-4" || fail "$name: the output depends on --jobs"
+  [ "$(of "$work/$name-1" stored_bytes)" -le $most ] || fail "$name: more than $most bytes: $(cat "$work/pack.log")"
+  grep -qE '\*\.json .* zstd:6\+dict' "$work/pack.log" || fail "$name: $(cat "$work/pack.log")"
+done
+expect_status 0 "$bin/fs-prepare" unpack "$work/members.tgz-1" "$work/members"
+diff -r "$work/some" "$work/members" || fail "unpack of members"
+ok "members of archives"
+
 while IFS=: read -r options words; do
   # shellcheck disable=SC2086
   expect_status 2 "$bin/fs-prepare" pack $options "$work/kinds" "$work/bad.fs"
