@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 1500
-# Bits of a large dataset flipped at random, some dozens at a time: index and partitions of one with 5,000 files. Every file that
+# Bits of a large dataset flipped at random, some dozens at a time: index and partitions of one with 3,000 files. Every file that
 # a program then reads is as it was packed, or an error; of what a node has staged, with --verify always, none is an error,
 # since the shared copy is good. FLIP_SECONDS is for each part: 2 when not set.
 . "$(dirname "$0")/../functions.sh"
 export SECONDS_EACH=${FLIP_SECONDS-2}
-random_files "$work/source" 5000 20 0 1 4096 9000 40000
+random_files "$work/source" 3000 20 0 1 4096 9000 40000
 number_lines 400000 >"$work/source/d03/lines" # lz4, many blocks
-"$python" -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(30 << 20))' >"$work/source/d04/long"
+"$python" -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(12 << 20))' >"$work/source/d04/long"
 pack "$work/source" "$work/ds" --partitions 8 --block-size 64K
 
 cat >"$work/flips.py" <<'END'

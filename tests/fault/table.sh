@@ -3,5 +3,6 @@
 # timeout: 600
 # long: 200
 # slow
+# waits
 # Most faults of `make check-fault-table` once (tests/fault/table/run.sh).
 exec bash "$(dirname "$0")/table/run.sh" --short

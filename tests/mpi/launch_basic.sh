@@ -100,9 +100,9 @@ echo "ok - clean --staged"
 # Beside jobs that start: none of these fails, and none is without its files.
 while [ ! -e "$work/stop" ]; do
   "$bin/fs-launch" clean --staged --local-dir "$local" 2>/dev/null || true
-  sleep 0.01
+  sleep 0.02
 done &
-for i in {1..10}; do
+for i in {1..5}; do
   launch --dataset "$work/ds" --emulate 2 -- diff -r "$work/source" "$mnt" >"$work/out" 2>"$work/err" ||
     fail "job $i: $(cat "$work/out" "$work/err")"
 done
@@ -138,7 +138,7 @@ chmod +x "$work/starters/sudo"
 equal "standard output" "out 1" "$(launch --dataset "$work/ds" --env-as-is -- \
   "$work/starters/sudo" sh -c 'echo out $FANSTORE_ENV_AS_IS; echo err >&2' 2>"$work/err")"
 grep -q '^fs-launch: warning: .*/sudo starts the command with other rights' "$work/err" || fail "sudo: $(cat "$work/err")"
-for _ in 1 2 3 4 5; do
+for _ in 1 2 3; do
   launch --dataset "$work/ds" --emulate 2 -- sh -c "[ -e /proc/self/fd/0 ] || echo >'$work/closed'" <&- >&- 2>&- ||
     fail "all three closed: $?"
   [ -s "$work/closed" ] || fail "all three closed: COMMAND has a standard input"

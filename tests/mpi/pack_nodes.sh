@@ -10,7 +10,7 @@
 make_tree "$work/source"
 cp -a "$work/source" "$work/again" # duplicates, of all kinds
 mv "$work/again" "$work/source/again"
-head -c 30000000 /dev/urandom >"$work/source/large"
+head -c 12000000 /dev/urandom >"$work/source/large"
 mkdir "$work/local"
 cat >"$work/compare.py" <<'END'
 import os, sys

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 120
 # long: 25
+# rest: bench/ior.sh
 # bench/mdtest.sh and bench/ior.sh: options that are wrong have one line, all rows have figures on all sides, and a case
 # that fails is told with its reason.
 . "$(dirname "$0")/../functions.sh"
@@ -41,8 +42,9 @@ echo "ok - wrong options"
 rows() { # OF: whose rows there are, and that each has as many figures
   grep -E "^\| $1 \|.*: .*( \| [0-9.]+){5} \|$" out || fail "no rows of the $1: $(cat out err)"
 }
-for case in 'mdtest 4 KiB' 'ior random 4 KiB'; do
-  expect_status 0 "$root/bench/${case%% *}.sh" --own --quick --size 4 "${plain[@]}" --nodes 1,2 --only "${case#* }"
+declare -A only=([mdtest]='4 KiB' [ior]='random 4 KiB')
+for script in $(half mdtest ior); do
+  expect_status 0 "$root/bench/$script.sh" --own --quick --size 4 "${plain[@]}" --nodes 1,2 --only "${only[$script]}"
   rows dataset >shown
   grep -q 'second read' shown || fail "no second read: $(cat shown)"
   rows outputs >shown
@@ -51,6 +53,7 @@ for case in 'mdtest 4 KiB' 'ior random 4 KiB'; do
 done
 equal "left" "" "$(find a b -mindepth 1)"
 echo "ok - rows of the dataset and of outputs"
+! rest || exit 0
 
 printf '#!/bin/sh\necho "ERROR: it does not work"\nexit 3\n' >mdtest
 chmod +x mdtest

@@ -9,6 +9,7 @@ need_command cc
 
 plain_dir=$work/source
 text_tree "$plain_dir"
+number_lines 200 >"$plain_dir/c.txt" # a head for every other line
 head -c 100000 /dev/urandom >"$plain_dir/d/random"
 printf '#!%s\nhead of a script\n' "$work/lines" >"$work/script"
 chmod 755 "$work/script"
@@ -53,8 +54,8 @@ for shell in bash sh; do
   same "$shell -c 'exec 3<@/a.txt; head -n1 <&3; head -n1 <&3'"
   same "$shell -c 'exec 3<@/a.txt; read x <&3; head -n1 <&3; read y <&3; echo \$x \$y; head -n1 <&3; cat <&3 | md5sum'"
   same "$shell -c 'exec 3<@/a.txt; (read x <&3; echo \$x); (cat <&3) | head -n 2; read y <&3; echo \$y'"
-  same "$shell -c 'while read x; do echo \$x; head -n1 <&0; done < @/a.txt | md5sum'"
-  same "$shell -c 'while read x <&3; do echo \$x; head -n1 <&3; done 3< @/a.txt | md5sum'"
+  same "$shell -c 'while read x; do echo \$x; head -n1 <&0; done < @/c.txt | md5sum'"
+  same "$shell -c 'while read x <&3; do echo \$x; head -n1 <&3; done 3< @/c.txt | md5sum'"
   same "$shell -c 'exec 3<@/a.txt 4<&3; read x <&3; read y <&4; head -n1 <&4; read z <&3; echo \$x \$y \$z'"
   same "$shell -c '{ read x; $shell -c \"read y; echo \\\$y\"; head -n1; read z; echo \$x \$z; } < @/a.txt'"
   same "$shell -c 'exec 3<@/a.txt; head -n1 <&3 & wait; head -n1 <&3; exec 3<&-; head -n1 <&3'"

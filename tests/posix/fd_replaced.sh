@@ -17,7 +17,7 @@ pack "$plain_dir" "$work/ds" --partitions 2
 say "plain directory"
 "$work/replaced" "$plain_dir" 1 read || fail "the plain directory does not answer as expected"
 say "mount"
-plain "$work/ds" "$mnt" timeout 60 "$work/replaced" "$mnt" 3 read
+plain "$work/ds" "$mnt" timeout 60 "$work/replaced" "$mnt" 1 read
 say "mount, where system calls are filtered"
-plain "$work/ds" "$mnt" timeout 60 "$work/replaced" "$mnt" 2 filtered
+plain "$work/ds" "$mnt" timeout 60 "$work/replaced" "$mnt" 1 filtered
 no_leftovers

@@ -81,7 +81,7 @@ plain "$work/ds" "$mnt" "$python" "$here/interposer_python.py" "$mnt" >"$work/go
 diff "$work/want" "$work/got" || fail "Python differs"
 
 say "threads, forks and children at once"
-plain "$work/ds" "$mnt" timeout 100 "$python" "$here/interposer_stress.py" "$plain_dir" "$mnt" 5
+plain "$work/ds" "$mnt" timeout 100 "$python" "$here/interposer_stress.py" "$plain_dir" "$mnt" 3
 left=$(find /tmp "$TMPDIR" -maxdepth 1 -name '.fanstore-cwd.*' 2>/dev/null)
 [ -z "$left" ] || fail "left behind: $left"
 no_leftovers

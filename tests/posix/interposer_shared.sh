@@ -53,6 +53,6 @@ print(hashlib.md5(m).hexdigest(), " -")' "$mnt/d/f9")"
 done
 
 say "threads"
-plain "$work/ds" "$mnt" timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 5
-launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 3
+plain "$work/ds" "$mnt" timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 2
+launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 60 "$work/threads" "$plain_dir/d" "$mnt/d" 2
 no_leftovers
