@@ -85,4 +85,4 @@ for n in $(half 4 2); do
 done
 echo "ok - what is counted"
 
-for n in $(half 4 2); do seen_on "$n" --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" "$n"; done
+for n in $(half 2 4); do seen_on "$n" --cache 16M -- "$python" "$here/outputs_nodes.py" "$mnt" "$n"; done
