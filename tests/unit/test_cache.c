@@ -238,7 +238,7 @@ static void use(const struct fixture *f, uint64_t key, uint32_t bytes) {
 }
 
 static void test_pages_ahead(void **state) {
-  const uint64_t mib = 1 << 20;
+  const uint32_t mib = 1 << 20;
   struct fixture f = make(160 * mib, 4 * mib);
   (void)state;
   uint64_t unused = resident(&f);
@@ -261,7 +261,7 @@ static void test_pages_ahead(void **state) {
 }
 
 static void test_pages_expected(void **state) {
-  const uint64_t mib = 1 << 20;
+  const uint32_t mib = 1 << 20;
   struct fixture f = make(160 * mib, 4 * mib);
   (void)state;
   warm_all(&f, 60 * mib);
