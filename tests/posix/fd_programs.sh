@@ -9,7 +9,7 @@ need_command cc
 
 plain_dir=$work/source
 text_tree "$plain_dir"
-number_lines 200 >"$plain_dir/c.txt" # a head for every other line
+seq -f 'line %.0f, with more words, so that 200 of them do not fit a block' 200 >"$plain_dir/c.txt" # a head for every other one
 head -c 100000 /dev/urandom >"$plain_dir/d/random"
 printf '#!%s\nhead of a script\n' "$work/lines" >"$work/script"
 chmod 755 "$work/script"
