@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "prepare.h"
@@ -39,6 +40,10 @@ fs_err fs_dataset_open(struct fs_dataset *ds, const char *path) {
     fs_dataset_close(ds);
   }
   return err;
+}
+
+void fs_dataset_forget_index(const struct fs_dataset *ds) {
+  madvise(ds->ix.map, ds->ix.map_size, MADV_DONTNEED);
 }
 
 void fs_dataset_close(struct fs_dataset *ds) {

@@ -113,6 +113,8 @@ fs_err fs_dataset_open(struct fs_dataset *ds, const char *path);
 /* Like fs_dataset_open, and checks the index against the manifest's checksum. */
 fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path);
 void fs_dataset_close(struct fs_dataset *ds);
+/* Gives the index's pages back to the page cache, until they are used again. */
+void fs_dataset_forget_index(const struct fs_dataset *ds);
 /* Returns a descriptor of a partition, which the caller gives back by fs_dataset_part_done, or a
    negative errno: -EUCLEAN if the partition is no regular file. */
 fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number);

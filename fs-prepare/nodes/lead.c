@@ -297,7 +297,8 @@ static fs_err stored(const struct fs_batch *b) {
   for (uint32_t i = 0; i < b->n; i++) {
     const struct fs_chunk *c = &b->chunk[i];
     const struct fs_item *item = &l->plan->tree->items[c->item];
-    const struct fs_built_block *first = item->alias ? NULL : &item->blocks[c->offset / l->plan->opts->block_size];
+    const struct fs_built_block *first =
+        item->alias ? NULL : fs_item_block(item, c->offset / l->plan->opts->block_size);
     fs_msg_u32(m, first != NULL ? first->partition : UINT32_MAX);
     fs_msg_u64(m, first != NULL ? l->seq[first->partition]++ : 0);
     fs_msg_u64(m, first != NULL ? first->offset : 0);

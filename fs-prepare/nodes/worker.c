@@ -99,11 +99,11 @@ static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in
   const struct fs_source *src = &n->tree.sources[item->source];
   if (item->path != NULL && strlen(item->path) < src->skip) in->bad = true;
   item->size = fs_in_u64(in);
-  item->dev = fs_in_u32(in) != 0 ? src->st.st_dev : 0;
+  item->dev = fs_in_u32(in) != 0 ? fs_item_device(src->st.st_dev) : 0;
   item->ino = fs_in_u64(in);
   item->mtime_sec = (int64_t)fs_in_u64(in);
   item->mtime_nsec = fs_in_u32(in);
-  item->mode = fs_in_u32(in);
+  item->mode = (uint16_t)fs_in_u32(in);
   uint32_t kind = fs_in_u32(in);
   item->kind = (uint8_t)FS_MIN(kind, FS_KINDS_MAX - 1);
   item->followed = fs_in_u32(in) != 0;

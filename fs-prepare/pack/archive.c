@@ -19,16 +19,17 @@
 #define READ_SIZE (256u << 10)
 #define BEGINS_BYTES (16u << 20) /* beginnings of members that are kept, of all archives */
 #define BEGINS_SOURCES 256u      /* archives of which they are kept */
-#define DEVICE(number) (UINT64_MAX - (number))
+#define DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
 /* No member of a ZIP file, and no sparse one, may claim to have more bytes for each of the
    archive's. Other formats are measured. */
 #define MOST_RATIO 65536u
 #define ZIP_HEADER_MOST 16384u /* of one member; its name has at most 4095 bytes */
 
+/* A hard link's `target` is the name of its target until it is resolved. */
 struct member {
   struct fs_item item;
-  uint64_t seq;
-  char *link;   /* hard link: the name of its target */
+  uint32_t seq; /* its place in the archive */
+  bool link;    /* hard link */
   bool leading; /* its name began with '/' */
 };
 
@@ -40,7 +41,7 @@ struct pass {
   struct archive *a;
   struct member *members;
   size_t n, room;
-  uint64_t seq;
+  uint32_t seq;
   uint64_t expected; /* FLAT: where the next header is; 0: anywhere */
   bool lost;         /* the last header was damaged */
   int64_t lost_at;
@@ -149,10 +150,9 @@ static const char *why_link(const char *target) {
   return strlen(target) >= PATH_MAX ? "is a link to a path of more than 4095 bytes" : NULL;
 }
 
-static void free_member(struct member *m) {
-  free(m->item.path);
-  free(m->item.target);
-  free(m->link);
+/* Copies a text that stays as long as the items. */
+static char *copy(struct pass *p, const char *text) {
+  return fs_arena_text(&p->scan->text, text, strlen(text));
 }
 
 static fs_err add_member(struct pass *p, struct archive_entry *e, const char *name, const char *path) {
@@ -160,26 +160,24 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
   const mode_t type = link != NULL ? S_IFREG : archive_entry_filetype(e);
   const bool file = link == NULL && type == AE_IFREG;
   const int64_t nsec = archive_entry_mtime_nsec(e);
-  struct member m = {.seq = p->seq, .leading = name[0] == '/', .link = link != NULL ? strdup(link) : NULL};
+  const char *target = link != NULL ? link : type == AE_IFLNK ? archive_entry_symlink(e) : NULL;
+  struct member m = {.seq = p->seq, .leading = name[0] == '/', .link = link != NULL};
   m.item = (struct fs_item){
-      .path = strdup(path),
-      .target = type == AE_IFLNK ? strdup(archive_entry_symlink(e)) : NULL,
+      .path = copy(p, path),
+      .target = target != NULL ? copy(p, target) : NULL,
       .size = file ? (uint64_t)archive_entry_size(e) : 0,
       .dev = DEVICE(p->number),
       .ino = p->src->kind == FS_SOURCE_FLAT ? (uint64_t)archive_filter_bytes(p->a, 0) : p->seq,
       .mtime_sec = archive_entry_mtime(e),
       .mtime_nsec = nsec >= 0 && nsec < 1000000000 ? (uint32_t)nsec : 0,
-      .mode = type | (archive_entry_perm(e) & 07777),
-      .depth = fs_path_depth(path),
+      .mode = (uint16_t)(type | (archive_entry_perm(e) & 07777)),
+      .depth = fs_path_depth(path) & FS_DEPTH_MASK,
       .replicate = fs_globs_match_above(&p->o->replicate, path),
       .source = p->number,
   };
-  bool full = m.item.path == NULL || (link != NULL && m.link == NULL) || (type == AE_IFLNK && m.item.target == NULL);
+  bool full = m.item.path == NULL || (target != NULL && m.item.target == NULL);
   fs_err err = full ? -ENOMEM : fs_grow(&p->members, &p->room, p->n, sizeof *p->members);
-  if (err < 0)
-    free_member(&m);
-  else
-    p->members[p->n++] = m;
+  if (err == 0) p->members[p->n++] = m;
   return err;
 }
 
@@ -255,9 +253,7 @@ static fs_err refuse_last(struct pass *p, size_t before) {
   if (asprintf(&what, "is damaged (%s), and nothing after it can be read", fs_archive_why(p->a)) < 0) return -ENOMEM;
   if (p->n == before) return problem(p, "", what);
   struct member *m = &p->members[--p->n];
-  fs_err err = problem(p, m->item.path + p->src->skip, what);
-  free_member(m);
-  return err;
+  return problem(p, m->item.path + p->src->skip, what);
 }
 
 /* Returns true if the bytes of each member so far lie in the archive as they are. Those of a sparse
@@ -297,7 +293,7 @@ static fs_err read_headers(struct pass *p) {
     if (fs_prep_signal != 0) return -EINTR;
     int got = fs_archive_next(p->a, &e);
     if (got == 0) return 0;
-    p->seq++;
+    if (p->seq++ == FS_MAX_ENTRIES) return problem(p, "", "has more members than a dataset can hold");
     if (got > 0 && p->src->kind == FS_SOURCE_FLAT && !is_flat(p, e)) return -EXDEV;
     if (got == -EIO) {
       FS_AUTO_FREE char *what = NULL;
@@ -334,7 +330,7 @@ static int by_name(const void *va, const void *vb) {
 }
 
 /* Returns the member that had this path before member number `seq`, or NULL. */
-static struct member *find(const struct pass *p, const char *path, uint64_t seq) {
+static struct member *find(const struct pass *p, const char *path, uint32_t seq) {
   size_t from = 0, to = p->n; /* the first member that comes after the wanted one */
   while (from < to) {
     size_t mid = from + (to - from) / 2;
@@ -352,7 +348,8 @@ static struct member *find(const struct pass *p, const char *path, uint64_t seq)
 static fs_err resolve_link(struct pass *p, struct member *m) {
   char path[PATH_MAX];
   const char *bad;
-  struct member *to = clean_name(p->src, m->link, path, &bad) == 0 ? find(p, path, m->seq) : NULL;
+  struct member *to = clean_name(p->src, m->item.target, path, &bad) == 0 ? find(p, path, m->seq) : NULL;
+  m->item.target = NULL;
   if (to == NULL || to->item.mode == 0 || S_ISDIR(to->item.mode)) {
     m->item.mode = 0; /* dropped */
     return problem(p, m->item.path + p->src->skip, "is a hard link to a name that is not before it in the archive");
@@ -363,9 +360,8 @@ static fs_err resolve_link(struct pass *p, struct member *m) {
   m->item.mtime_sec = to->item.mtime_sec;
   m->item.mtime_nsec = to->item.mtime_nsec;
   m->item.linked = to->item.linked = true;
-  if (to->item.target == NULL) return 0;
-  m->item.target = strdup(to->item.target);
-  return m->item.target != NULL ? 0 : -ENOMEM;
+  m->item.target = to->item.target;
+  return 0;
 }
 
 static int by_seq(const void *va, const void *vb) {
@@ -376,53 +372,53 @@ static int by_seq(const void *va, const void *vb) {
 /* Resolves the hard links in the archive's order, so that no link to a link is followed twice. */
 static fs_err resolve_links(struct pass *p) {
   size_t n = 0;
-  for (size_t i = 0; i < p->n; i++) n += p->members[i].link != NULL;
+  for (size_t i = 0; i < p->n; i++) n += p->members[i].link;
   if (n == 0) return 0;
   FS_AUTO_FREE struct member **links = malloc(n * sizeof *links);
   if (links == NULL) return -ENOMEM;
   n = 0;
   for (size_t i = 0; i < p->n; i++)
-    if (p->members[i].link != NULL) links[n++] = &p->members[i];
+    if (p->members[i].link) links[n++] = &p->members[i];
   qsort(links, n, sizeof *links, by_seq);
   fs_err err = 0;
   for (size_t i = 0; i < n && err == 0; i++) err = resolve_link(p, links[i]);
   return err;
 }
 
-/* Gives the last member of each name to the scan. */
-static fs_err keep_last(struct pass *p) {
-  struct fs_items *items = &p->scan->items;
-  fs_err err = 0;
-  for (size_t i = 0; i < p->n && err == 0; i++) {
-    struct member *m = &p->members[i];
-    bool replaced = i + 1 < p->n && strcmp(m->item.path, p->members[i + 1].item.path) == 0;
-    p->scan->replaced += replaced && !S_ISDIR(m->item.mode);
-    if (replaced || m->item.mode == 0) continue;
-    if (fs_globs_match_above(&p->o->exclude, m->item.path)) {
+/* Gives the last member of each name to the scan. The items take the place of the members, which are
+   larger: there may be millions. */
+static void keep_last(struct pass *p) {
+  char *items = (char *)p->members;
+  size_t n = 0;
+  for (size_t i = 0; i < p->n; i++) {
+    const struct member m = p->members[i];
+    bool replaced = i + 1 < p->n && strcmp(m.item.path, p->members[i + 1].item.path) == 0;
+    p->scan->replaced += replaced && !S_ISDIR(m.item.mode);
+    if (replaced || m.item.mode == 0) continue;
+    if (fs_globs_match_above(&p->o->exclude, m.item.path)) {
       p->scan->excluded++;
       continue;
     }
-    err = fs_grow(&items->item, &items->room, items->n, sizeof *items->item);
-    if (err < 0) break;
-    p->scan->absolute += m->leading;
-    items->item[items->n++] = m->item;
-    m->item.path = m->item.target = NULL;
+    p->scan->absolute += m.leading;
+    memcpy(items + n++ * sizeof m.item, &m.item, sizeof m.item);
   }
-  return err;
+  void *less = realloc(items, (n + 1) * sizeof(struct fs_item));
+  p->scan->items = (struct fs_items){.item = less != NULL ? less : (void *)items, .n = n};
+  p->members = NULL;
 }
 
 static fs_err resolve(struct pass *p) {
   if (p->n == 0) return 0;
   qsort(p->members, p->n, sizeof *p->members, by_name);
   fs_err err = resolve_links(p);
-  return err < 0 ? err : keep_last(p);
+  if (err == 0) keep_last(p);
+  return err;
 }
 
 static fs_err scan(struct pass *p) {
   p->a = fs_archive_open(p->src);
   fs_err err = p->a != NULL ? read_headers(p) : -ENOMEM;
   if (err == 0) err = resolve(p);
-  for (size_t i = 0; i < p->n; i++) free_member(&p->members[i]);
   free(p->members);
   if (p->a != NULL) archive_read_free(p->a);
   return err;
@@ -437,7 +433,9 @@ void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uin
     if (out->err != -EXDEV) return;
     if (src->kind == FS_SOURCE_STREAM) fs_begins_free(&src->begins); /* none is kept the next time */
     src->kind = FS_SOURCE_STREAM;
-    fs_items_free(&out->items);
+    free(out->items.item);
+    out->items = (struct fs_items){0};
+    fs_arena_free(&out->text);
     fs_problems_free(&out->problems);
   }
 }

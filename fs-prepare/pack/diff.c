@@ -27,30 +27,46 @@ struct diff {
 
 /* ---- both sides as struct fs_item ---- */
 
-/* Makes an item of an entry, with a path and target from malloc. */
-static fs_err item_of(const struct fs_dataset *ds, uint32_t entry, struct fs_item *item) {
+struct texts {
+  char path[PATH_MAX], target[PATH_MAX];
+};
+
+/* Makes an item of an entry, with its path and target in `texts`. */
+static fs_err item_of(const struct fs_dataset *ds, uint32_t entry, struct texts *texts, struct fs_item *item) {
   const struct fs_entry *e = fs_index_entry(&ds->ix, entry);
   const char *target;
   uint64_t len;
-  *item = (struct fs_item){.path = fs_dataset_entry_path(ds, entry),
+  if (fs_index_path(&ds->ix, entry, texts->path, sizeof texts->path) < 0) return -EUCLEAN;
+  *item = (struct fs_item){.path = texts->path,
                            .mtime_sec = e->mtime_sec,
                            .mtime_nsec = e->mtime_nsec,
-                           .mode = e->mode,
+                           .mode = (uint16_t)e->mode,
+                           .depth = fs_path_depth(texts->path) & FS_DEPTH_MASK,
                            .size = S_ISREG(e->mode) ? e->size : 0};
-  if (item->path == NULL) return -EUCLEAN;
-  item->depth = item->path[0] != '\0';
-  for (const char *p = item->path; *p != '\0'; p++)
-    if (*p == '/') item->depth++;
   if (!S_ISLNK(e->mode)) return 0;
   fs_err err = fs_index_target(&ds->ix, e, &target, &len);
-  if (err == 0) item->target = strndup(target, len);
-  return err == 0 && item->target == NULL ? -ENOMEM : err;
+  if (err < 0) return err;
+  memcpy(texts->target, target, len);
+  texts->target[len] = '\0';
+  item->target = texts->target;
+  return 0;
+}
+
+/* Like item_of, with the texts in the tree's. */
+static fs_err add_item(const struct fs_dataset *ds, uint32_t entry, struct fs_tree *tree) {
+  struct texts texts;
+  struct fs_item *item = &tree->items[entry];
+  fs_err err = item_of(ds, entry, &texts, item);
+  if (err < 0) return err;
+  item->path = fs_arena_text(&tree->text, texts.path, strlen(texts.path));
+  if (item->target != NULL) item->target = fs_arena_text(&tree->text, texts.target, strlen(texts.target));
+  return item->path == NULL || (S_ISLNK(item->mode) && item->target == NULL) ? -ENOMEM : 0;
 }
 
 static fs_err load_entries(const struct fs_dataset *ds, struct fs_tree *tree) {
   tree->items = calloc(ds->ix.nentries, sizeof *tree->items);
   fs_err err = tree->items != NULL ? 0 : -ENOMEM;
-  for (; tree->n < ds->ix.nentries && err == 0; tree->n++) err = item_of(ds, (uint32_t)tree->n, &tree->items[tree->n]);
+  for (; tree->n < ds->ix.nentries && err == 0; tree->n++) err = add_item(ds, (uint32_t)tree->n, tree);
   if (err < 0) fs_say("%s: %s", ds->path, err == -EUCLEAN ? "damaged; run fs-prepare verify" : strerror(-err));
   return err;
 }
@@ -152,10 +168,11 @@ static void print_changed(struct diff *d, const struct fs_item *a, const struct 
 /* Merges both sides in the index's order. */
 static fs_err merge(struct diff *d) {
   const uint64_t left = d->left.ix.nentries;
+  struct texts texts;
   uint64_t i = 0, k = 0;
   while (i < left || k < d->tree.n) {
     struct fs_item a = {0};
-    fs_err err = i < left ? item_of(&d->left, (uint32_t)i, &a) : 0;
+    fs_err err = i < left ? item_of(&d->left, (uint32_t)i, &texts, &a) : 0;
     if (err < 0) return err;
     const int order = i == left ? 1 : k == d->tree.n ? -1 : fs_item_order(&a, &d->tree.items[k]);
     if (order < 0) print(d, "removed", a.path);
@@ -163,8 +180,6 @@ static fs_err merge(struct diff *d) {
     if (order == 0) print_changed(d, &a, &d->tree.items[k], i);
     i += order <= 0;
     k += order >= 0;
-    free(a.path);
-    free(a.target);
   }
   return 0;
 }

@@ -15,11 +15,11 @@
 #define COMPARE_ALL 8u /* larger runs use checksums: one read per file, not per pair */
 
 struct candidate {
-  uint64_t item;
-  uint64_t size;
-  uint64_t sample;
+  uint32_t item;
   bool replicate;
   bool kept; /* never an alias */
+  uint64_t size;
+  uint64_t sample;
 };
 
 struct search {
@@ -48,7 +48,7 @@ fs_err fs_item_check(const struct fs_tree *tree, int fd, const struct fs_item *i
   if (src->kind != FS_SOURCE_DIR) return check_archive(src, &st);
   bool same = S_ISREG(st.st_mode) && (uint64_t)st.st_size == item->size && st.st_mtim.tv_sec == item->mtime_sec &&
               st.st_mtim.tv_nsec == item->mtime_nsec && st.st_ino == item->ino &&
-              (item->dev == 0 || st.st_dev == item->dev);
+              (item->dev == 0 || fs_item_device(st.st_dev) == item->dev);
   return same ? 0 : -ESTALE;
 }
 
@@ -217,7 +217,7 @@ static int equal_kept(const struct fs_plan *plan, const struct fs_item *item, co
   struct fs_block b;
   const int64_t n = fs_index_lookup(&old->ix, kept->path, strlen(kept->path));
   if (n < 0 || old->ix.entries[n].size != item->size || fs_index_block(&old->ix, (uint32_t)n, 0, &b) < 0) return 0;
-  if (b.partition != kept->blocks[0].partition || b.offset != kept->blocks[0].offset) return 0;
+  if (b.partition != fs_item_block(kept, 0)->partition || b.offset != fs_item_block(kept, 0)->offset) return 0;
   int equal = fs_item_equal(plan->tree, item, old, (uint32_t)n);
   return equal == -EBADMSG ? 0 : equal;
 }
@@ -236,8 +236,7 @@ static void compare_run(void *ctx, uint64_t r) {
       int equal = first->kept ? equal_kept(s->plan, item, first) : equal_items(tree, item, first);
       if (equal < 0 && equal != -EINTR) fail(s, item, equal);
       if (equal <= 0) continue;
-      item->alias = true;
-      item->same = s->c[k].item;
+      fs_item_make_alias(item, s->c[k].item);
     }
   }
 }
@@ -263,7 +262,9 @@ fs_err fs_plan_find_equal(struct fs_plan *plan) {
       const struct fs_item *item = &tree->items[i];
       if (!S_ISREG(item->mode) || item->alias || item->size <= plan->chunk) continue;
       if (fs_item_stream(tree, item) != NULL) continue; /* would have to be read twice */
-      if (pass == 1) s.c[s.n] = (struct candidate){i, item->size, 0, item->replicate, item->kept};
+      if (pass == 1)
+        s.c[s.n] = (struct candidate){
+            .item = (uint32_t)i, .replicate = item->replicate, .kept = item->kept, .size = item->size};
       s.n++;
     }
     if (s.n < 2) return 0;

@@ -70,7 +70,7 @@ static void hash_item(struct fs_xxh3_stream *h, const struct fs_item *item) {
                               item->kept,
                               item->source};
   fs_xxh3_update(h, item->path, strlen(item->path) + 1);
-  if (item->target != NULL) fs_xxh3_update(h, item->target, strlen(item->target) + 1);
+  if (S_ISLNK(item->mode)) fs_xxh3_update(h, item->target, strlen(item->target) + 1);
   fs_xxh3_update(h, numbers, sizeof numbers);
 }
 
@@ -129,12 +129,31 @@ fs_err fs_journal_begin(struct fs_journal *j, int fd) {
   return fs_pwrite_full(fd, &h, sizeof h, 0);
 }
 
-void fs_journal_note(struct fs_journal *j, const struct fs_chunk *c) {
+/* Notes the hash of an item, of which the hashes of those before it were noted or are 0. */
+static fs_err note_plain(struct fs_journal *j, uint64_t plain_xxh3) {
+  if (plain_xxh3 == 0) return 0;
+  for (const uint64_t at = j->next - j->from; j->nplain <= at; j->nplain++) {
+    fs_err err = fs_grow(&j->plain, &j->plain_room, j->nplain, sizeof *j->plain);
+    if (err < 0) return err;
+    j->plain[j->nplain] = 0;
+  }
+  j->plain[j->nplain - 1] = plain_xxh3;
+  return 0;
+}
+
+fs_err fs_journal_note(struct fs_journal *j, const struct fs_chunk *c, uint64_t plain_xxh3) {
+  fs_err err = j->ended ? 0 : note_plain(j, plain_xxh3);
   j->offset = c->offset + c->plain_len;
   j->chunks++;
-  if (j->offset != j->plan->tree->items[c->item].size) return;
+  if (j->offset != j->plan->tree->items[c->item].size) return err;
   j->next++;
   j->offset = 0;
+  return err;
+}
+
+void fs_journal_free(struct fs_journal *j) {
+  free(j->plain);
+  j->plain = NULL;
 }
 
 static struct fs_item *item_at(const struct fs_journal *j, uint64_t place) {
@@ -162,7 +181,7 @@ static struct record *make_record(const struct fs_journal *j, const struct fs_st
   const uint64_t nitems = count_items(j);
   uint64_t size = sizeof(struct record) + s->parts.nnew * sizeof *state + nitems * sizeof(struct item_rec);
   for (uint64_t i = 0; i < nitems; i++)
-    size += (item_at(j, j->from + i)->nblocks - written_blocks(j, j->from + i)) * sizeof(struct fs_built_block);
+    size += (fs_item_nblocks(item_at(j, j->from + i)) - written_blocks(j, j->from + i)) * sizeof(struct fs_built_block);
   struct record *r = malloc(size);
   if (r == NULL) return NULL;
   *r = (struct record){.length = size,
@@ -178,13 +197,13 @@ static struct record *make_record(const struct fs_journal *j, const struct fs_st
     const struct fs_item *item = item_at(j, j->from + i);
     const uint64_t first = written_blocks(j, j->from + i);
     const struct item_rec ir = {.same1 = item->alias ? item->same + 1 : 0,
-                                .plain = item->alias ? 0 : item->same,
+                                .plain = i < j->nplain ? j->plain[i] : 0,
                                 .first = first,
-                                .nblocks = (uint32_t)(item->nblocks - first),
+                                .nblocks = (uint32_t)(fs_item_nblocks(item) - first),
                                 .codec = item->codec,
-                                .flags = item->flags};
+                                .flags = (uint8_t)fs_item_flags(item)};
     to = put(to, &ir, sizeof ir);
-    if (ir.nblocks != 0) to = put(to, item->blocks + first, ir.nblocks * sizeof *item->blocks);
+    if (ir.nblocks != 0) to = put(to, fs_item_block(item, first), ir.nblocks * sizeof(struct fs_built_block));
   }
   r->xxh3 = fs_xxh3(r, size);
   return r;
@@ -213,7 +232,8 @@ fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s) {
   j->chunks = 0;
   j->any = true;
   j->from = j->next;
-  j->block = j->offset != 0 ? item_at(j, j->next)->nblocks : 0;
+  j->nplain = 0;
+  j->block = j->offset != 0 ? fs_item_nblocks(item_at(j, j->next)) : 0;
   return 0;
 }
 
@@ -269,31 +289,30 @@ static bool block_fits(const struct fs_store *s, const struct fs_built_block *b)
 }
 
 static bool may_be_same(const struct fs_item *item, const struct fs_item *other) {
-  return other != item && S_ISREG(other->mode) && !other->alias && other->nblocks != 0 && other->size == item->size;
+  return other != item && S_ISREG(other->mode) && !other->alias && fs_item_nblocks(other) != 0 &&
+         other->size == item->size;
 }
 
 /* Takes over an item and the blocks behind its record. */
 static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct item_rec *ir, const uint8_t *blocks) {
   const struct fs_tree *tree = s->plan->tree;
   const uint64_t block = s->plan->opts->block_size, all = (item->size + block - 1) / block;
-  if (ir->first != item->nblocks || ir->nblocks > all - item->nblocks || ir->codec >= s->plan->codecs.n)
-    return -EUCLEAN;
+  const uint64_t had = fs_item_nblocks(item);
+  if (ir->first != had || ir->nblocks > all - had || ir->codec >= s->plan->codecs.n) return -EUCLEAN;
   if (ir->same1 != 0) {
     if (ir->same1 > tree->n || !may_be_same(item, &tree->items[ir->same1 - 1])) return -EUCLEAN;
-    item->alias = true;
-    item->same = ir->same1 - 1;
+    if (had != 0 || ir->nblocks != 0) return -EUCLEAN;
+    fs_item_make_alias(item, ir->same1 - 1);
     return 0;
   }
-  if (item->blocks == NULL) item->blocks = calloc(all, sizeof *item->blocks);
-  if (item->blocks == NULL) return -ENOMEM;
-  memcpy(item->blocks + ir->first, blocks, ir->nblocks * sizeof *item->blocks);
-  item->nblocks += ir->nblocks;
+  if (!item->many && fs_item_room(item, block) < 0) return -ENOMEM;
   item->codec = ir->codec;
-  item->flags = ir->flags;
-  item->same = ir->plain;
-  for (uint64_t i = ir->first; i < item->nblocks; i++) {
-    const uint64_t stored = item->blocks[i].stored_len;
-    if (!block_fits(s, &item->blocks[i]) || stored == 0 || stored > FS_MIN(block, item->size - i * block))
+  fs_item_set_flags(item, ir->flags);
+  for (uint64_t i = ir->first; i < had + ir->nblocks; i++) {
+    struct fs_built_block b;
+    memcpy(&b, blocks + (i - ir->first) * sizeof b, sizeof b);
+    fs_item_add_block(item, &b);
+    if (!block_fits(s, &b) || b.stored_len == 0 || b.stored_len > FS_MIN(block, item->size - i * block))
       return -EUCLEAN;
   }
   return 0;
@@ -310,10 +329,10 @@ static fs_err apply_record(struct fs_journal *j, struct fs_store *s, const struc
     if ((size_t)(end - at) < sizeof ir) return -EUCLEAN;
     memcpy(&ir, at, sizeof ir);
     at += sizeof ir;
-    if ((size_t)(end - at) / sizeof *item->blocks < ir.nblocks) return -EUCLEAN;
+    if ((size_t)(end - at) / sizeof(struct fs_built_block) < ir.nblocks) return -EUCLEAN;
     err = apply_item(s, item, &ir, at);
-    at += ir.nblocks * sizeof *item->blocks;
-    if (err == 0 && !item->alias && item->size <= j->plan->chunk) err = fs_store_seen(s, number);
+    at += ir.nblocks * sizeof(struct fs_built_block);
+    if (err == 0 && !item->alias && item->size <= j->plan->chunk) err = fs_store_seen(s, number, ir.plain);
   }
   return err;
 }
@@ -345,7 +364,7 @@ fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s) {
   s->stored_bytes = last->stored_bytes;
   j->next = j->from = last->next;
   j->offset = last->offset;
-  j->block = j->offset != 0 ? item_at(j, j->next)->nblocks : 0;
+  j->block = j->offset != 0 ? fs_item_nblocks(item_at(j, j->next)) : 0;
   j->any = true;
   return err == -EUCLEAN ? -EIO : err;
 }

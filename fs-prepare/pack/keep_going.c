@@ -89,6 +89,7 @@ fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
   }
   if (item->left_out) return 0; /* another chunk of it */
   item->left_out = true;
+  fs_item_drop_blocks(item);
   plan->left_out++;
   char error[128];
   const bool stream = fs_item_stream(plan->tree, item) != NULL;
@@ -125,7 +126,7 @@ uint64_t fs_plan_again(struct fs_plan *plan) {
       item->same = content->same - 1;
       continue;
     }
-    content->same = i + 1;
+    content->same = (uint32_t)i + 1;
     item->alias = false;
     item->same = 0;
     plan->order[plan->norder++] = (uint32_t)i;

@@ -55,7 +55,8 @@ static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
     }
     fs_err err = take_chunk(p, c);
     if (err < 0) return err;
-    fs_journal_note(&p->journal, c);
+    err = fs_journal_note(&p->journal, c, p->store.plain_xxh3);
+    if (err < 0) return err;
     count_progress(p, c);
   }
   return 0;
@@ -110,27 +111,41 @@ static fs_err pack_contents(struct pack *p) {
   return err < 0 || !p->journal.any ? err : checkpoint(p, true);
 }
 
-static fs_err add_item(struct fs_builder *b, const struct fs_tree *tree, const struct fs_item *item) {
-  const struct fs_item *content = item;
-  while (content->alias) content = &tree->items[content->same];
-  bool file = S_ISREG(item->mode);
-  struct fs_build_file f = {.path = item->path,
-                            .mode = item->mode,
-                            .mtime_sec = item->mtime_sec,
-                            .mtime_nsec = item->mtime_nsec,
-                            .size = item->size,
-                            .target = item->target,
-                            .codec = file ? content->codec : 0,
-                            .flags = file ? content->flags : 0,
-                            .blocks = file ? content->blocks : NULL,
-                            .nblocks = file ? content->nblocks : 0,
-                            .stays = true,
-                            .inode_group = item->group};
-  fs_err err = fs_builder_add(b, &f);
-  if (err < 0) {
-    fs_say("%s: cannot be put into the index: %s", item->path, strerror(-err));
-  }
-  return err;
+/* The entries of the index, for fs_builder_entries. */
+struct entries {
+  const struct fs_tree *tree;
+  uint32_t *number; /* of the item that becomes entry i; NULL: i itself */
+  size_t n;
+};
+
+static void entry_of(void *ctx, uint64_t i, struct fs_build_file *f) {
+  const struct entries *e = ctx;
+  const struct fs_item *item = &e->tree->items[e->number != NULL ? e->number[i] : i], *content = item;
+  const bool file = S_ISREG(item->mode);
+  while (file && content->alias) content = &e->tree->items[content->same];
+  *f = (struct fs_build_file){.path = item->path,
+                              .mode = item->mode,
+                              .mtime_sec = item->mtime_sec,
+                              .mtime_nsec = item->mtime_nsec,
+                              .size = item->size,
+                              .target = S_ISLNK(item->mode) ? item->target : NULL,
+                              .codec = file ? content->codec : 0,
+                              .flags = file ? fs_item_flags(content) : 0,
+                              .blocks = file ? fs_item_block(content, 0) : NULL,
+                              .nblocks = file ? fs_item_nblocks(content) : 0,
+                              .inode_group = item->group};
+}
+
+/* Leaves out the items that are left out. */
+static fs_err list_entries(const struct pack *p, struct entries *e) {
+  *e = (struct entries){.tree = &p->tree, .n = p->tree.n};
+  if (p->plan.left_out == 0) return 0;
+  e->number = malloc(p->tree.n * sizeof *e->number);
+  if (e->number == NULL) return -ENOMEM;
+  e->n = 0;
+  for (size_t i = 0; i < p->tree.n; i++)
+    if (!p->tree.items[i].left_out) e->number[e->n++] = (uint32_t)i;
+  return 0;
 }
 
 static fs_err fill_builder(struct pack *p, struct fs_builder *b) {
@@ -141,13 +156,35 @@ static fs_err fill_builder(struct pack *p, struct fs_builder *b) {
     err = row < 0 ? row : 0;
   }
   for (uint32_t i = 0; i < p->store.parts.n && err == 0; i++) err = fs_builder_part(b, &p->store.parts.out[i].rec);
-  for (size_t i = 0; i < p->tree.n && err == 0; i++)
-    if (!p->tree.items[i].left_out) err = add_item(b, &p->tree, &p->tree.items[i]);
   return err;
 }
 
-static void fill_manifest(struct pack *p, const void *index, uint64_t size) {
-  const struct fs_index_header *h = index;
+static fs_err put_index(void *ctx, uint64_t at, const void *data, size_t n) {
+  return fs_prep_signal != 0 ? -EINTR : fs_pwrite_full(*(const int *)ctx, data, n, at);
+}
+
+/* Writes the index, but does not sync it. */
+static fs_err make_index(struct pack *p, int fd, struct fs_index_header *h) {
+  char why[512] = "";
+  struct entries entries;
+  struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);
+  if (b == NULL) return -ENOMEM;
+  fs_err err = list_entries(p, &entries);
+  if (err == 0) err = fill_builder(p, b);
+  if (err == 0) {
+    fs_builder_entries(b, entries.n, entry_of, &entries);
+    err = fs_builder_write(b, put_index, &fd, h, why, sizeof why);
+  }
+  if (err == -EINVAL) fs_say("the index cannot be made: %s", why[0] != '\0' ? why : strerror(-err));
+  if (err == -ENOMEM) fs_say("out of memory while making the index");
+  if (err < 0 && err != -EINVAL && err != -ENOMEM && err != -EINTR)
+    fs_target_say(&p->target, "the index cannot be written", err);
+  free(entries.number);
+  fs_builder_free(b);
+  return err;
+}
+
+static void fill_manifest(struct pack *p, const struct fs_index_header *h, uint64_t xxh3) {
   struct fs_manifest *m = &p->manifest;
   *m = (struct fs_manifest){.version = FS_FORMAT_VERSION,
                             .block_size = h->block_size,
@@ -157,25 +194,24 @@ static void fill_manifest(struct pack *p, const void *index, uint64_t size) {
                             .symlinks = h->symlinks,
                             .plain_bytes = h->plain_bytes,
                             .stored_bytes = h->stored_bytes,
-                            .index_size = size,
-                            .index_xxh3 = fs_xxh3(index, size)};
+                            .index_size = h->file_size,
+                            .index_xxh3 = xxh3};
   memcpy(m->dataset_id, h->dataset_id, sizeof m->dataset_id);
   snprintf(m->mount, sizeof m->mount, "%s", p->o.mount);
   snprintf(m->codec, sizeof m->codec, "%s", p->o.codec_text);
 }
 
-/* Writes the partitions, then the index, then the manifest. Each is synced before the next one
-   begins. */
-static fs_err write_all(struct pack *p, const void *index, uint64_t size) {
+/* Ends the partitions, then the index, then writes the manifest. Each is synced before the next
+   one. */
+static fs_err write_all(struct pack *p, int index) {
   const size_t room = 64 << 10;
   FS_AUTO_FREE char *text = malloc(room);
   if (text == NULL) return -ENOMEM;
-  fill_manifest(p, index, size);
   fs_progress_stage(&p->progress, FS_STAGE_SYNC, 0, 0);
   fs_ssize n = fs_manifest_format(&p->manifest, text, room);
   fs_err err = n < 0 ? (fs_err)n : fs_parts_seal(&p->store.parts, p->manifest.dataset_id);
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->seal(&p->store.parts, p->manifest.dataset_id);
-  if (err == 0) err = fs_target_write(&p->target, "index", index, size);
+  if (err == 0 && fsync(index) < 0) err = -errno;
   if (err == 0) err = fs_target_write(&p->target, "manifest", text, (uint64_t)n);
   if (err < 0 && err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot be written", err);
   return err;
@@ -189,9 +225,8 @@ static bool is_as_before(const struct pack *p) {
 }
 
 static fs_err write_dataset(struct pack *p) {
-  char why[512] = "";
-  void *index = NULL;
-  uint64_t size = 0;
+  struct fs_index_header h = {0};
+  uint64_t xxh3 = 0;
   fs_err err = fs_parts_finish(&p->store.parts);
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->finish(&p->store.parts);
   if (err < 0) {
@@ -200,17 +235,15 @@ static fs_err write_dataset(struct pack *p) {
   }
   fs_progress_stage(&p->progress, FS_STAGE_INDEX, 0, 0);
   fs_store_forget(&p->store);
-  struct fs_builder *b = fs_builder_new(p->o.block_size, p->o.align);
-  if (b == NULL) return -ENOMEM;
-  err = fill_builder(p, b);
-  if (err == 0) {
-    err = fs_builder_finish(b, &index, &size, why, sizeof why);
-    if (err < 0) fs_say("the index cannot be made: %s", why[0] != '\0' ? why : strerror(-err));
-  }
-  fs_builder_free(b);
-  if (err == 0) err = write_all(p, index, size);
+  fs_plan_free(&p->plan);
+  FS_AUTO_CLOSE int index = fs_target_file(&p->target, "index");
+  if (index < 0) return index;
+  err = make_index(p, index, &h);
+  if (err == 0) err = fs_target_hash(&p->target, index, h.file_size, &xxh3);
+  if (err < 0) return err;
+  fill_manifest(p, &h, xxh3);
+  err = write_all(p, index);
   if (err == 0 && fs_prep_signal != 0) err = -EINTR;
-  fs_builder_release(index, size);
   if (err == 0 && is_as_before(p)) return 0; /* the dataset stays */
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->adopt(&p->target);
   return err < 0 ? err : fs_target_commit(&p->target);
@@ -400,6 +433,7 @@ int fs_prep_pack(int argc, char **argv) {
   bool all = p->tree.left_out.n == 0;
   if (err == 0 && p->o.keep_going) err = fs_left_out_say(&p->tree.left_out, &p->o);
   fs_store_free(&p->store);
+  fs_journal_free(&p->journal);
   fs_plan_codecs_free(&p->plan);
   fs_update_free(&p->update);
   fs_plan_free(&p->plan);

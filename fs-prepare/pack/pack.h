@@ -16,7 +16,7 @@
 #include "../prepare.h"
 #include "../progress.h"
 #include "codec/encode.h"
-#include "index/builder.h"
+#include "items.h"
 #include "sources.h"
 
 /* Returns true if a pattern matches the path or a directory above it. */
@@ -81,35 +81,6 @@ fs_err fs_pack_codec(struct fs_pack_options *o, const char *text);
    status if that fails. */
 int fs_pack_by_launch(const struct fs_pack_options *o, int argc, char **argv);
 
-/* One file, directory or symlink of SOURCE. */
-struct fs_item {
-  char *path; /* relative; "" for the root */
-  char *target;
-  uint64_t size;
-  uint64_t dev, ino; /* archives: a number above all devices, and the member (archive.c). dev 0: not compared
-                        (fs-prepare/nodes) */
-  int64_t mtime_sec;
-  uint32_t mtime_nsec;
-  uint32_t mode;
-  uint16_t depth; /* components; 0 for the root */
-  bool replicate;
-  bool linked;   /* other names may be hard links of the same file */
-  bool followed; /* its path contains a followed symlink */
-  bool alias;    /* the content is the same as that of item `same` */
-  bool left_out; /* by --keep-going, after the plan: the index does not get it */
-  bool kept;     /* its blocks are those of the dataset that is updated */
-  uint8_t codec;
-  uint8_t flags;
-  uint8_t kind;           /* number of its kind (kinds.h) */
-  _Atomic uint8_t choice; /* large files: CHOICE_* in encode.c */
-  uint32_t source;        /* number in tree->sources */
-  uint64_t plain_key;     /* of nodes: that of its chunk */
-  uint64_t same;          /* alias: the item; else XXH3 of the plain bytes if equal files are found by it, or 0 */
-  uint64_t group;         /* hard links: the same number for all of a group; 0: none */
-  struct fs_built_block *blocks;
-  uint64_t nblocks; /* number of blocks */
-};
-
 /* The names that --keep-going left out. */
 struct fs_left {
   const char *source; /* path of the SOURCE, or NULL for a name that several have */
@@ -137,6 +108,7 @@ struct fs_tree {
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
+  struct fs_arena text;         /* their paths and targets */
   struct fs_left_out left_out;  /* because of --keep-going */
   uint64_t replaced, absolute;  /* as in struct fs_scan */
   uint64_t excluded;            /* the same; of directories, names below an excluded one do not count */
@@ -147,8 +119,9 @@ int fs_item_order(const void *a, const void *b);
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
    stderr. */
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
-/* Makes room for n more items. Returns 0, or a negative errno; -EFBIG after one line on stderr. */
-fs_err fs_tree_room(struct fs_tree *tree, size_t n);
+/* Appends an array of items from malloc, which is then the tree's or freed. Returns 0, or a negative
+   errno; -EFBIG after one line on stderr. */
+fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items);
 void fs_tree_free(struct fs_tree *tree);
 
 #define FS_KINDS_MAX 200u /* kinds of files (kinds.h) */
@@ -375,11 +348,14 @@ struct fs_store {
   uint32_t current; /* partition of the segment being written */
   struct fs_seen *seen;
   uint64_t seen_size, seen_used;
+  struct fs_long_key *keys; /* of nodes: for each item */
+  uint64_t plain_xxh3;      /* of the last chunk, if equal files are found by it; else 0 */
   uint64_t stored_bytes;
 };
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume);
-/* Notes that an item's content, which was one chunk, is stored. */
-fs_err fs_store_seen(struct fs_store *s, uint64_t item);
+/* Notes that an item's content, which was one chunk, is stored. plain_xxh3: 0, or the XXH3 of its plain
+   bytes by which equal files are found, too. */
+fs_err fs_store_seen(struct fs_store *s, uint64_t item, uint64_t plain_xxh3);
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
 /* Frees what only fs_store_chunk needs. */
 void fs_store_forget(struct fs_store *s);
@@ -409,6 +385,12 @@ fs_err fs_target_commit(struct fs_target *t);
 void fs_target_keep(struct fs_target *t);
 /* Removes the temporary directory, if it still exists. */
 void fs_target_discard(struct fs_target *t);
+/* Makes a file in the temporary directory. Returns its descriptor, or a negative errno after one line
+   on stderr. */
+fs_fd fs_target_file(struct fs_target *t, const char *name);
+/* Computes the XXH3 of the first n bytes of such a file. Returns 0, or a negative errno after one line
+   on stderr unless a signal came. */
+fs_err fs_target_hash(struct fs_target *t, int fd, uint64_t n, uint64_t *xxh3);
 /* Writes a whole file in the temporary directory and syncs it. */
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);
 /* Prints one line about an error of a write below the target. */
@@ -422,7 +404,9 @@ struct fs_journal {
   uint64_t next, offset; /* the next chunk to be stored; `next` counts in plan->order */
   uint64_t from;         /* what comes before it in plan->order is in the journal */
   uint64_t block;        /* and so are as many blocks of the item there */
-  uint64_t chunks;       /* since the last record */
+  uint64_t *plain;       /* fs_store.plain_xxh3 of each item since then; empty if all are 0 */
+  size_t nplain, plain_room;
+  uint64_t chunks; /* since the last record */
   uint64_t last_ns, every_ns;
   uint64_t options, source; /* fingerprints */
   bool any;                 /* it has a record */
@@ -437,11 +421,12 @@ fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct 
 fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s);
 /* Empties the journal. */
 fs_err fs_journal_begin(struct fs_journal *j, int fd);
-/* Notes that the store has taken a chunk. */
-void fs_journal_note(struct fs_journal *j, const struct fs_chunk *c);
+/* Notes that the store has taken a chunk, with its fs_store.plain_xxh3. Returns 0 or -ENOMEM. */
+fs_err fs_journal_note(struct fs_journal *j, const struct fs_chunk *c, uint64_t plain_xxh3);
 /* Writes a checkpoint, if it is time. */
 fs_err fs_journal_tick(struct fs_journal *j, struct fs_store *s);
 fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s);
+void fs_journal_free(struct fs_journal *j);
 
 /* The dataset that is updated (update.c). */
 struct fs_update {

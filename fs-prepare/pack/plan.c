@@ -28,28 +28,24 @@ int fs_item_order(const void *va, const void *vb) {
   return x < y ? -1 : x > y;
 }
 
-struct link {
-  uint64_t dev, ino, item;
-};
-
-static int by_inode(const void *va, const void *vb) {
-  const struct link *a = va, *b = vb;
+static int by_inode(const void *va, const void *vb, void *ctx) {
+  const uint32_t x = *(const uint32_t *)va, y = *(const uint32_t *)vb;
+  const struct fs_item *items = ctx, *a = &items[x], *b = &items[y];
   if (a->dev != b->dev) return a->dev < b->dev ? -1 : 1;
   if (a->ino != b->ino) return a->ino < b->ino ? -1 : 1;
-  return a->item < b->item ? -1 : a->item > b->item;
+  return x < y ? -1 : x > y;
 }
 
 /* Makes the names [from, to) one inode. The first in order keeps the content. It is replicated if
    any of them is. */
-static void make_group(struct fs_plan *plan, const struct link *links, size_t from, size_t to) {
+static void make_group(struct fs_plan *plan, const uint32_t *links, size_t from, size_t to) {
   struct fs_item *items = plan->tree->items;
-  struct fs_item *first = &items[links[from].item];
-  first->group = links[from].item + 1;
+  struct fs_item *first = &items[links[from]];
+  first->group = links[from] + 1;
   for (size_t i = from + 1; i < to; i++) {
-    struct fs_item *item = &items[links[i].item];
+    struct fs_item *item = &items[links[i]];
     item->group = first->group;
-    item->alias = true;
-    item->same = links[from].item;
+    fs_item_make_alias(item, links[from]);
     first->replicate |= item->replicate;
     plan->links++;
   }
@@ -60,13 +56,15 @@ static fs_err find_links(struct fs_plan *plan) {
   size_t n = 0, at = 0;
   for (size_t i = 0; i < tree->n; i++) n += tree->items[i].linked;
   if (n == 0) return 0;
-  FS_AUTO_FREE struct link *links = malloc(n * sizeof *links);
+  FS_AUTO_FREE uint32_t *links = malloc(n * sizeof *links);
   if (links == NULL) return -ENOMEM;
   for (size_t i = 0; i < tree->n; i++)
-    if (tree->items[i].linked) links[at++] = (struct link){tree->items[i].dev, tree->items[i].ino, i};
-  qsort(links, n, sizeof *links, by_inode);
+    if (tree->items[i].linked) links[at++] = (uint32_t)i;
+  qsort_r(links, n, sizeof *links, by_inode, tree->items);
   for (size_t from = 0, to; from < n; from = to) {
-    for (to = from + 1; to < n && links[to].dev == links[from].dev && links[to].ino == links[from].ino;) to++;
+    const struct fs_item *first = &tree->items[links[from]];
+    for (to = from + 1; to < n; to++)
+      if (tree->items[links[to]].dev != first->dev || tree->items[links[to]].ino != first->ino) break;
     if (to - from > 1) make_group(plan, links, from, to);
   }
   return 0;

@@ -43,12 +43,8 @@ fs_err fs_leave_out_problems(struct fs_tree *tree, uint32_t source, const struct
   }
   for (size_t i = 0; i < tree->n; i++) {
     struct fs_item *item = &tree->items[i];
-    if (item->source != source || strlen(item->path) < skip || !fs_in_problem(p, item->path + skip)) {
+    if (item->source != source || strlen(item->path) < skip || !fs_in_problem(p, item->path + skip))
       tree->items[kept++] = *item;
-      continue;
-    }
-    free(item->path);
-    free(item->target);
   }
   tree->n = kept;
   return 0;

@@ -16,15 +16,6 @@
 #define MADE_MODE (S_IFDIR | 0755u)
 #define MADE_MTIME 315532800 /* 1980-01-01 00:00:00 UTC */
 
-void fs_items_free(struct fs_items *items) {
-  for (size_t i = 0; i < items->n; i++) {
-    free(items->item[i].path);
-    free(items->item[i].target);
-  }
-  free(items->item);
-  *items = (struct fs_items){0};
-}
-
 fs_err fs_problems_add(struct fs_problems *p, const char *path, const char *what) {
   if (fs_grow(&p->problem, &p->room, p->n, sizeof *p->problem) < 0) return -ENOMEM;
   struct fs_problem one = {strdup(path), strdup(what)};
@@ -193,20 +184,24 @@ static int by_tree_order(const void *va, const void *vb) {
 
 struct join {
   struct fs_tree *tree;
-  struct fs_items out; /* sorted; with all parents */
+  size_t n;             /* items that were taken, at the begin of the tree's */
+  struct fs_items made; /* directories that no source has */
   struct fs_problems problems;
 };
 
 static const struct fs_item *last_of(const struct join *j) {
-  return j->out.n != 0 ? &j->out.item[j->out.n - 1] : NULL;
+  return j->n != 0 ? &j->tree->items[j->n - 1] : NULL;
 }
 
 static fs_err add_directory(struct join *j, const char *path, size_t len, uint32_t source) {
-  fs_err err = fs_grow(&j->out.item, &j->out.room, j->out.n, sizeof *j->out.item);
-  char *copy = err < 0 ? NULL : strndup(path, len);
+  fs_err err = fs_grow(&j->made.item, &j->made.room, j->made.n, sizeof *j->made.item);
+  char *copy = err < 0 ? NULL : fs_arena_text(&j->tree->text, path, len);
   if (copy == NULL) return -ENOMEM;
-  j->out.item[j->out.n++] = (struct fs_item){
-      .path = copy, .mode = MADE_MODE, .mtime_sec = MADE_MTIME, .depth = fs_path_depth(copy), .source = source};
+  j->made.item[j->made.n++] = (struct fs_item){.path = copy,
+                                               .mode = MADE_MODE,
+                                               .mtime_sec = MADE_MTIME,
+                                               .depth = fs_path_depth(copy) & FS_DEPTH_MASK,
+                                               .source = source};
   return 0;
 }
 
@@ -253,32 +248,27 @@ static fs_err check_item(struct join *j, const struct fs_item *item, bool *drop)
   return what != NULL ? fs_problems_add(&j->problems, item->path, what) : 0;
 }
 
-static fs_err join_items(struct join *j, struct fs_item *items, size_t n) {
+static fs_err join_items(struct join *j) {
+  struct fs_tree *tree = j->tree;
   fs_err err = 0;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < tree->n && err == 0; i++) {
     bool drop = false;
-    if (err == 0) err = check_item(j, &items[i], &drop);
-    if (err == 0 && !drop) err = add_parents(j, &items[i]);
-    if (err == 0 && !drop) err = fs_grow(&j->out.item, &j->out.room, j->out.n, sizeof *j->out.item);
-    if (err == 0 && !drop) {
-      j->out.item[j->out.n++] = items[i];
-    } else {
-      free(items[i].path);
-      free(items[i].target);
-    }
+    err = check_item(j, &tree->items[i], &drop);
+    if (err == 0 && !drop) err = add_parents(j, &tree->items[i]);
+    if (err == 0 && !drop) tree->items[j->n++] = tree->items[i];
   }
+  if (err == 0 && j->n == 0) err = add_directory(j, "", 0, 0);
+  tree->n = j->n;
   return err;
 }
 
 /* Joins the trees of all sources, and makes what is missing. */
 static fs_err join(const struct fs_pack_options *o, struct fs_tree *tree) {
   struct join j = {.tree = tree};
-  qsort(tree->items, tree->n, sizeof *tree->items, by_tree_order);
-  fs_err err = join_items(&j, tree->items, tree->n);
-  if (err == 0 && j.out.n == 0) err = add_directory(&j, "", 0, 0);
-  free(tree->items);
-  tree->items = j.out.item;
-  tree->n = j.out.n;
+  if (tree->n != 0) qsort(tree->items, tree->n, sizeof *tree->items, by_tree_order);
+  fs_err err = join_items(&j);
+  if (err == 0) err = fs_tree_take(tree, &j.made);
+  free(j.made.item);
   const size_t n = j.problems.n;
   if (o->keep_going && err == 0) return fs_left_out_take(&tree->left_out, NULL, &j.problems);
   fs_problems_say(&j.problems, "");
@@ -300,27 +290,6 @@ static void scan_one(void *ctx, uint64_t i) {
   if (s->tree->sources[i].kind != FS_SOURCE_DIR) fs_archive_scan(s->o, &s->tree->sources[i], (uint32_t)i, &s->scan[i]);
 }
 
-fs_err fs_tree_room(struct fs_tree *tree, size_t n) {
-  if (tree->n + n > FS_MAX_ENTRIES) {
-    fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + n, FS_MAX_ENTRIES);
-    return -EFBIG;
-  }
-  struct fs_item *more = realloc(tree->items, (tree->n + n + 1) * sizeof *more);
-  if (more == NULL) return -ENOMEM;
-  tree->items = more;
-  return 0;
-}
-
-/* Appends items to the tree's, which then has them. */
-static fs_err append(struct fs_tree *tree, struct fs_items *items) {
-  fs_err err = fs_tree_room(tree, items->n);
-  if (err < 0) return err;
-  if (items->n != 0) memcpy(tree->items + tree->n, items->item, items->n * sizeof *items->item);
-  tree->n += items->n;
-  items->n = 0;
-  return 0;
-}
-
 /* Tells the problems of all archives, and takes their items. */
 static fs_err take_scans(struct scans *s) {
   struct fs_tree *tree = s->tree;
@@ -335,8 +304,9 @@ static fs_err take_scans(struct scans *s) {
     tree->excluded += scan->excluded;
     if (err == 0 && s->o->keep_going) err = fs_left_out_take(&tree->left_out, &tree->sources[i], &scan->problems);
     fs_problems_say(&scan->problems, tree->sources[i].path);
-    if (err == 0) err = append(tree, &scan->items);
-    fs_items_free(&scan->items);
+    if (err == 0) err = fs_tree_take(tree, &scan->items);
+    free(scan->items.item);
+    fs_arena_join(&tree->text, &scan->text);
   }
   if (err < 0 || problems == 0 || s->o->keep_going) return err;
   fs_say("%" PRIu64 " of the archives' members cannot be packed; leave them out with --keep-going", problems);

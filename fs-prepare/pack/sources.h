@@ -10,6 +10,7 @@
 #define FS_PREPARE_SOURCES_H
 
 #include "../prepare.h"
+#include "util/arena.h"
 
 struct fs_pack_options;
 struct fs_tree;
@@ -77,7 +78,6 @@ struct fs_items {
   struct fs_item *item;
   size_t n, room;
 };
-void fs_items_free(struct fs_items *items);
 
 /* Names that cannot be packed. */
 struct fs_problem {
@@ -97,6 +97,7 @@ void fs_problems_say(struct fs_problems *p, const char *source);
 /* What the first pass over an archive found. */
 struct fs_scan {
   struct fs_items items;
+  struct fs_arena text; /* of the items */
   struct fs_problems problems;
   uint64_t replaced; /* members that a later one of the same name replaced */
   uint64_t absolute; /* names that began with '/' */

@@ -17,9 +17,15 @@ struct kept_place {
   uint32_t partition, item;
 };
 
+/* A slot of an open hash table of content. There may be millions, so it has half of the key only. */
 struct fs_seen {
-  uint64_t key;
-  uint64_t item1; /* item + 1; 0: free */
+  uint32_t key;   /* the upper half */
+  uint32_t item1; /* item + 1; 0: free */
+};
+
+/* What tells content that other nodes have. */
+struct fs_long_key {
+  uint64_t stored, plain, plain2; /* content_key, and fs_chunk.plain_xxh3 and .plain_key */
 };
 
 /* Returns a hash of the content, from the blocks' checksums: equal files are stored equally. The
@@ -33,14 +39,6 @@ static uint64_t content_key(const struct fs_chunk *c) {
   uint64_t key = c->blocks[0].xxh3;
   for (uint32_t i = 1; i < c->nblocks; i++) key = next_key(key, c->blocks[i].xxh3);
   return key;
-}
-
-static bool in_one_piece(const struct fs_item *item) {
-  for (uint64_t i = 1; i < item->nblocks; i++) {
-    const struct fs_built_block *a = &item->blocks[i - 1], *b = &item->blocks[i];
-    if (a->partition != b->partition || a->offset + a->stored_len != b->offset) return false;
-  }
-  return true;
 }
 
 static int by_place(const void *va, const void *vb) {
@@ -60,20 +58,21 @@ static fs_err see_kept(struct fs_store *s) {
   if (place == NULL) return -ENOMEM;
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
-    if (item->kept && item->size <= s->plan->chunk && in_one_piece(item))
-      place[n++] = (struct kept_place){item->blocks[0].offset, item->blocks[0].partition, (uint32_t)i};
+    if (item->kept && item->size <= s->plan->chunk && fs_item_in_one_piece(item))
+      place[n++] = (struct kept_place){fs_item_block(item, 0)->offset, fs_item_block(item, 0)->partition, (uint32_t)i};
   }
   qsort(place, n, sizeof *place, by_place);
   for (size_t i = 0; i < n && err == 0; i++)
     if (i == 0 || place[i].partition != place[i - 1].partition || place[i].offset != place[i - 1].offset)
-      err = fs_store_seen(s, place[i].item);
+      err = fs_store_seen(s, place[i].item, 0);
   return err;
 }
 
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume) {
-  *s = (struct fs_store){.plan = plan, .seen_size = 1024};
+  *s = (struct fs_store){.plan = plan, .seen_size = FS_MAX(plan->norder + plan->norder / 2, 1024u)};
   s->seen = calloc(s->seen_size, sizeof *s->seen);
-  if (s->seen == NULL) return -ENOMEM;
+  if (fs_pack_nodes != NULL) s->keys = calloc(plan->tree->n, sizeof *s->keys);
+  if (s->seen == NULL || (fs_pack_nodes != NULL && s->keys == NULL)) return -ENOMEM;
   FS_AUTO_FREE bool *here = NULL;
   if (fs_pack_nodes != NULL && (here = calloc(plan->nparts + plan->nreplicated, sizeof *here)) == NULL) return -ENOMEM;
   fs_err err = plan->update != NULL ? see_kept(s) : 0;
@@ -82,7 +81,9 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bo
 
 void fs_store_forget(struct fs_store *s) {
   free(s->seen);
+  free(s->keys);
   s->seen = NULL;
+  s->keys = NULL;
 }
 
 void fs_store_free(struct fs_store *s) {
@@ -90,9 +91,18 @@ void fs_store_free(struct fs_store *s) {
   fs_parts_free(&s->parts);
 }
 
+/* Returns the slot at which the search for half a key begins. */
+static uint64_t slot_of(const struct fs_store *s, uint32_t key) {
+  return (key * s->seen_size) >> 32;
+}
+
+static uint64_t slot_after(const struct fs_store *s, uint64_t slot) {
+  return slot + 1 < s->seen_size ? slot + 1 : 0;
+}
+
 static void seen_put(struct fs_store *s, const struct fs_seen *e) {
-  uint64_t i = e->key & (s->seen_size - 1);
-  while (s->seen[i].item1 != 0) i = (i + 1) & (s->seen_size - 1);
+  uint64_t i = slot_of(s, e->key);
+  while (s->seen[i].item1 != 0) i = slot_after(s, i);
   s->seen[i] = *e;
 }
 
@@ -110,7 +120,7 @@ static fs_err seen_add(struct fs_store *s, uint64_t key, uint64_t item) {
       if (old[i].item1 != 0) seen_put(s, &old[i]);
     free(old);
   }
-  struct fs_seen e = {key, item + 1};
+  struct fs_seen e = {(uint32_t)(key >> 32), (uint32_t)(item + 1)};
   seen_put(s, &e);
   s->seen_used++;
   return 0;
@@ -138,48 +148,65 @@ static int same_decoded(struct fs_store *s, const struct fs_item *item, const st
   if (blocks == NULL || room == NULL) return -ENOMEM;
   uint64_t stored = 0;
   for (uint32_t i = 0; i < c->nblocks; i++) {
-    blocks[i].stored_len = item->blocks[i].stored_len;
+    blocks[i].stored_len = fs_item_block(item, i)->stored_len;
     stored += blocks[i].stored_len;
   }
-  fs_err err = fs_parts_read(&s->parts, item->blocks[0].partition, item->blocks[0].offset, room, stored);
+  const struct fs_built_block *first = fs_item_block(item, 0);
+  fs_err err = fs_parts_read(&s->parts, first->partition, first->offset, room, stored);
   if (err == 0) err = decode(s, item->codec, room, blocks, item->size, room + item->size);
   if (err == 0) err = decode(s, c->codec, c->stored, c->blocks, item->size, room + 2 * item->size);
   return err < 0 ? err : memcmp(room + item->size, room + 2 * item->size, item->size) == 0;
 }
 
-fs_err fs_store_seen(struct fs_store *s, uint64_t number) {
+fs_err fs_store_seen(struct fs_store *s, uint64_t number, uint64_t plain_xxh3) {
   const struct fs_item *item = &s->plan->tree->items[number];
-  uint64_t key = item->blocks[0].xxh3;
-  for (uint64_t i = 1; i < item->nblocks; i++) key = next_key(key, item->blocks[i].xxh3);
+  uint64_t key = fs_item_block(item, 0)->xxh3;
+  for (uint64_t i = 1; i < fs_item_nblocks(item); i++) key = next_key(key, fs_item_block(item, i)->xxh3);
   fs_err err = seen_add(s, key, number);
-  return err == 0 && item->same != 0 ? seen_add(s, item->same, number) : err;
+  return err == 0 && plain_xxh3 != 0 ? seen_add(s, plain_xxh3, number) : err;
+}
+
+/* Returns true if equal files are found by their plain bytes too: those of another kind may be stored
+   in another way. */
+static bool other_key(const struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
+  return s->plan->opts->codec == FS_CHOOSE_AUTO && c->plain_xxh3 != key;
 }
 
 /* Compares the chunk's stored bytes with those of an item that was stored as one chunk. Returns 1
    if equal, 0, or a negative errno. */
 static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
-  if (item->nblocks != c->nblocks) return 0;
-  if (item->codec != c->codec && c->stored == NULL) /* the keys are equal too: 128 bits in all */
-    return s->plan->opts->codec == FS_CHOOSE_AUTO && item->plain_key == c->plain_key;
+  if (fs_item_nblocks(item) != c->nblocks) return 0;
   if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO ? same_decoded(s, item, c) : 0;
-  for (uint32_t i = 0; i < c->nblocks; i++)
-    if (item->blocks[i].stored_len != c->blocks[i].stored_len) return 0;
-  if (c->stored == NULL) { /* the keys are equal too: 128 bits in all */
-    for (uint32_t i = 0; i < c->nblocks; i++)
-      if (item->blocks[i].xxh3 != c->blocks[i].xxh3) return 0;
-    return 1;
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    const struct fs_built_block *b = fs_item_block(item, i);
+    if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return 0;
   }
-  return fs_parts_equal(&s->parts, item->blocks[0].partition, item->blocks[0].offset, c->stored, c->stored_len);
+  const struct fs_built_block *first = fs_item_block(item, 0);
+  return fs_parts_equal(&s->parts, first->partition, first->offset, c->stored, c->stored_len);
+}
+
+/* Like same_bytes, for a chunk that another node has: 128 bits are compared. */
+static bool same_keys(const struct fs_store *s, uint64_t number, const struct fs_chunk *c, uint64_t key) {
+  const struct fs_item *item = &s->plan->tree->items[number];
+  const struct fs_long_key *k = &s->keys[number];
+  if ((k->stored != key && k->plain != key) || fs_item_nblocks(item) != c->nblocks) return false;
+  if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO && k->plain2 == c->plain_key;
+  for (uint32_t i = 0; i < c->nblocks; i++) {
+    const struct fs_built_block *b = fs_item_block(item, i);
+    if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return false;
+  }
+  return true;
 }
 
 /* Looks for a stored file of the same content. Returns 1 and *found, 0, or a negative errno. */
 static int find_same(struct fs_store *s, const struct fs_chunk *c, uint64_t key, uint64_t *found) {
   const struct fs_item *items = s->plan->tree->items, *item = &items[c->item];
-  for (uint64_t i = key & (s->seen_size - 1); s->seen[i].item1 != 0; i = (i + 1) & (s->seen_size - 1)) {
-    if (s->seen[i].key != key) continue;
+  const uint32_t half = (uint32_t)(key >> 32);
+  for (uint64_t i = slot_of(s, half); s->seen[i].item1 != 0; i = slot_after(s, i)) {
+    if (s->seen[i].key != half) continue;
     const struct fs_item *other = &items[s->seen[i].item1 - 1];
     if (other->size != item->size || other->replicate != item->replicate) continue;
-    int same = same_bytes(s, other, c);
+    int same = c->stored == NULL ? same_keys(s, s->seen[i].item1 - 1, c, key) : same_bytes(s, other, c);
     if (same == 0) continue;
     *found = s->seen[i].item1 - 1;
     return same;
@@ -204,7 +231,7 @@ static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_ch
   if (err < 0) return err;
   for (uint32_t i = 0; i < c->nblocks; i++) {
     const struct fs_chunk_block *b = &c->blocks[i];
-    item->blocks[item->nblocks++] = (struct fs_built_block){offset, b->xxh3, b->stored_len, s->current};
+    fs_item_add_block(item, &(struct fs_built_block){offset, b->xxh3, b->stored_len, s->current});
     offset += b->stored_len;
   }
   s->stored_bytes += c->stored_len;
@@ -214,50 +241,42 @@ static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_ch
 /* Pads a file after its last chunk, and records whether it lies in one piece. */
 static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
   if (item->codec != FS_CODEC_RAW) return 0;
-  bool contig = true;
-  for (uint64_t i = 1; i < item->nblocks && contig; i++) {
-    const struct fs_built_block *a = &item->blocks[i - 1], *b = &item->blocks[i];
-    contig = a->partition == b->partition && a->offset + a->stored_len == b->offset;
-  }
-  if (contig) item->flags |= FS_ENTRY_CONTIG;
+  item->contig = fs_item_in_one_piece(item);
   if (!is_large_raw(item)) return 0;
-  if (contig) item->flags |= FS_ENTRY_ALIGNED;
+  item->aligned = item->contig;
   return fs_parts_pad(&s->parts, s->current, s->plan->opts->align);
 }
 
 static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
-  uint64_t block = s->plan->opts->block_size;
   item->codec = c->codec;
-  item->plain_key = c->plain_key;
-  item->blocks = calloc((item->size + block - 1) / block, sizeof *item->blocks);
-  return item->blocks != NULL ? 0 : -ENOMEM;
+  return fs_item_room(item, s->plan->opts->block_size);
 }
 
-/* Returns true if equal files are found by their plain bytes too: those of another kind may be stored
-   in another way. */
-static bool other_key(const struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
-  return s->plan->opts->codec == FS_CHOOSE_AUTO && c->plain_xxh3 != key;
+/* Notes the content of a whole file. */
+static fs_err see(struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
+  if (s->keys != NULL) s->keys[c->item] = (struct fs_long_key){key, c->plain_xxh3, c->plain_key};
+  fs_err err = seen_add(s, key, c->item);
+  if (err < 0 || !other_key(s, c, key)) return err;
+  s->plain_xxh3 = c->plain_xxh3;
+  return seen_add(s, c->plain_xxh3, c->item);
 }
 
 fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   struct fs_item *item = &s->plan->tree->items[c->item];
   const uint64_t key = c->whole ? content_key(c) : 0;
+  s->plain_xxh3 = 0;
   if (c->whole) {
     uint64_t found;
     int same = find_same(s, c, key, &found);
     if (same == 0 && other_key(s, c, key)) same = find_same(s, c, c->plain_xxh3, &found);
     if (same < 0) return same;
     if (same > 0) {
-      item->alias = true;
-      item->same = found;
+      fs_item_make_alias(item, found);
       return 0;
     }
   }
   fs_err err = c->offset == 0 ? begin_item(s, item, c) : 0;
   if (err == 0) err = place(s, item, c);
   if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
-  if (err == 0 && c->whole) err = seen_add(s, key, c->item);
-  if (err < 0 || !c->whole || !other_key(s, c, key)) return err;
-  item->same = c->plain_xxh3;
-  return seen_add(s, c->plain_xxh3, c->item);
+  return err == 0 && c->whole ? see(s, c, key) : err;
 }

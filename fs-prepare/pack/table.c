@@ -29,7 +29,7 @@ static void count(struct line *lines, const struct fs_kinds *kinds, const struct
     struct line *line = &lines[item->kind];
     line->files++;
     line->plain += item->size;
-    for (uint64_t k = 0; k < item->nblocks; k++) line->stored += item->blocks[k].stored_len;
+    for (uint64_t k = 0; k < fs_item_nblocks(item); k++) line->stored += fs_item_block(item, k)->stored_len;
   }
 }
 

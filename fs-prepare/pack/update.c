@@ -36,6 +36,7 @@ static fs_err find_used(struct fs_update *u) {
       u->used[b.partition] = true;
     }
   }
+  fs_dataset_forget_index(&u->old);
   return 0;
 }
 
@@ -67,6 +68,8 @@ void fs_update_free(struct fs_update *u) {
 
 /* ---- which files are kept ---- */
 
+#define FORGET 8u /* parts of SOURCE after which the old index's pages are given back */
+
 struct match {
   struct fs_update *u;
   struct fs_plan *plan;
@@ -80,20 +83,18 @@ static int take_blocks(const struct fs_update *u, struct fs_item *item, uint32_t
   const struct fs_entry *e = fs_index_entry(ix, entry);
   const uint64_t n = fs_index_block_count(ix, e);
   struct fs_block b;
-  item->blocks = calloc(n, sizeof *item->blocks);
-  if (item->blocks == NULL) return -ENOMEM;
+  if (n == 0) return 0;
+  if (fs_item_room(item, ix->block_size) < 0) return -ENOMEM;
   for (uint64_t i = 0; i < n; i++) {
     bool good = fs_index_block(ix, entry, i, &b) == 0;
     if (!good || ((ix->parts[b.partition].flags & FS_PART_REPLICATE) != 0) != item->replicate) {
-      free(item->blocks);
-      item->blocks = NULL;
+      fs_item_drop_blocks(item);
       return 0;
     }
-    item->blocks[i] = (struct fs_built_block){b.offset, b.xxh3, b.stored_len, b.partition};
+    fs_item_add_block(item, &(struct fs_built_block){b.offset, b.xxh3, b.stored_len, b.partition});
   }
-  item->nblocks = n;
   item->codec = (uint8_t)FS_NAME_CODEC(e->name);
-  item->flags = FS_NAME_FLAGS(e->name) & (FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED);
+  fs_item_set_flags(item, FS_NAME_FLAGS(e->name));
   item->kept = true;
   return 1;
 }
@@ -142,6 +143,7 @@ static void find_entries(struct match *m) {
   const struct fs_index *ix = &m->u->old.ix;
   const bool checksum = m->plan->opts->checksum;
   for (size_t i = 0; i < tree->n; i++) {
+    if (i % (tree->n / FORGET + 1) == 0) fs_dataset_forget_index(&m->u->old);
     if (!S_ISREG(tree->items[i].mode)) continue;
     const int64_t n = fs_index_lookup(ix, tree->items[i].path, strlen(tree->items[i].path));
     if (n < 0 || !S_ISREG(ix->entries[n].mode)) continue;
@@ -161,6 +163,7 @@ static fs_err match_all(struct match *m) {
   if (m->plan->opts->checksum) fs_prep_parallel(m->plan->opts->jobs, tree->n, compare_one, m);
   fs_err err = atomic_load(&m->err);
   for (size_t i = 0; i < tree->n && err == 0; i++) {
+    if (i % (tree->n / FORGET + 1) == 0) fs_dataset_forget_index(&m->u->old);
     if (m->entry[i] == 0) continue;
     int taken = take_blocks(m->u, &tree->items[i], m->entry[i] - 1);
     if (taken < 0) return taken;
@@ -168,6 +171,7 @@ static fs_err match_all(struct match *m) {
     m->u->kept++;
     m->u->kept_bytes += tree->items[i].size;
   }
+  fs_dataset_forget_index(&m->u->old);
   return err;
 }
 

@@ -41,8 +41,8 @@ struct shared {
 
 struct walker {
   struct shared *sh;
-  struct fs_item *items;
-  size_t n, room;
+  struct fs_items items;
+  struct fs_arena text; /* of the items */
   struct fs_walk_problem *problems;
   size_t nproblems, problem_room;
   struct fs_ancestor *ancestors;
@@ -74,6 +74,13 @@ static char *in_dataset(const struct shared *sh, const char *path) {
   return asprintf(&out, "%s%s%s", prefix, path[0] != '\0' ? "/" : "", path) < 0 ? NULL : out;
 }
 
+/* Returns the same in the walker's text. */
+static char *item_path(struct walker *w, const char *path) {
+  if (w->sh->source->prefix[0] == '\0') return fs_arena_text(&w->text, path, strlen(path));
+  FS_AUTO_FREE char *whole = in_dataset(w->sh, path);
+  return whole != NULL ? fs_arena_text(&w->text, whole, strlen(whole)) : NULL;
+}
+
 /* Compares a path of the source with patterns, which are for paths of the dataset. */
 static bool matches(const struct shared *sh, const struct fs_globs *g, const char *path) {
   if (g->n == 0) return false;
@@ -97,12 +104,12 @@ static fs_err push(struct shared *sh, const char *path, const struct pending *p)
   return err;
 }
 
-static fs_err read_target(int dir, const char *name, char **out) {
+static fs_err read_target(struct walker *w, int dir, const char *name, char **out) {
   char buf[PATH_MAX];
   ssize_t n = readlinkat(dir, name, buf, sizeof buf);
   if (n < 0) return -errno;
   if ((size_t)n == sizeof buf) return -ENAMETOOLONG;
-  *out = strndup(buf, (size_t)n);
+  *out = fs_arena_text(&w->text, buf, (size_t)n);
   return *out != NULL ? 0 : -ENOMEM;
 }
 
@@ -124,22 +131,19 @@ static fs_err add_item(struct walker *w, const struct stat *st, const char *path
                        const struct pending *p) {
   /* Names through symlinks are not counted. */
   bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE;
-  fs_err err = fs_grow(&w->items, &w->room, w->n, sizeof *w->items);
-  char *copy = err < 0 ? NULL : in_dataset(w->sh, path);
-  if (copy == NULL) {
-    free(target);
-    return -ENOMEM;
-  }
-  w->items[w->n++] = (struct fs_item){
+  fs_err err = fs_grow(&w->items.item, &w->items.room, w->items.n, sizeof *w->items.item);
+  char *copy = err < 0 ? NULL : item_path(w, path);
+  if (copy == NULL) return -ENOMEM;
+  w->items.item[w->items.n++] = (struct fs_item){
       .path = copy,
       .target = target,
       .size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
-      .dev = st->st_dev,
+      .dev = fs_item_device(st->st_dev),
       .ino = st->st_ino,
       .mtime_sec = st->st_mtim.tv_sec,
       .mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
-      .mode = st->st_mode & (S_IFMT | 07777),
-      .depth = p->depth,
+      .mode = (uint16_t)(st->st_mode & (S_IFMT | 07777)),
+      .depth = p->depth & FS_DEPTH_MASK,
       .source = w->sh->number,
       .replicate = p->replicate,
       .followed = p->followed,
@@ -166,10 +170,9 @@ static int look_at_link(struct walker *w, const char *path, const char *target, 
    -ENOMEM. */
 static int visit_link(struct walker *w, int dir, const char *name, const char *path, struct pending *p, struct stat *st,
                       char **target) {
-  fs_err err = read_target(dir, name, target);
+  fs_err err = read_target(w, dir, name, target);
   if (err == 0) err = look_at_link(w, path, *target, p->region);
   if (err == -ENOMEM || err == 0) return err;
-  free(*target);
   *target = NULL;
   if (err < 0) return add_problem(w, path, strerror(-err)) < 0 ? -ENOMEM : 1;
   p->followed = true;
@@ -232,10 +235,7 @@ static fs_err visit(struct walker *w, int dir, const char *name, const char *pat
       problem = why_refused(st.st_mode);
   }
   if (problem != NULL) return add_problem(w, path, problem);
-  if (err != 0) {
-    free(target);
-    return err < 0 ? err : 0;
-  }
+  if (err != 0) return err < 0 ? err : 0;
   atomic_fetch_add_explicit(&sh->tree->progress->now.names, 1, memory_order_relaxed);
   return add_item(w, &st, path, target, &p);
 }
@@ -322,10 +322,10 @@ static int visit_component(struct walker *w, const char *path, bool last) {
   if (whole == NULL) return -ENOMEM;
   const struct pending in = {.depth = (uint16_t)(fs_path_depth(whole) - 1),
                              .replicate = fs_globs_match_above(&w->sh->o->replicate, whole)};
-  const size_t items = w->n;
+  const size_t items = w->items.n;
   fs_err err = visit(w, w->sh->root, path, path, &in);
-  if (err < 0 || w->n == items) return err;
-  if (S_ISDIR(w->items[items].mode)) return 1;
+  if (err < 0 || w->items.n == items) return err;
+  if (S_ISDIR(w->items.item[items].mode)) return 1;
   return last ? 0 : add_problem(w, path, "is no directory, but --files-from names what is below it");
 }
 
@@ -398,27 +398,20 @@ static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const
 }
 
 static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
-  size_t total = 0;
-  for (unsigned i = 0; i < n; i++) total += ws[i].n;
-  fs_err err = fs_tree_room(tree, total);
-  if (err < 0) return err;
-  for (unsigned i = 0; i < n; i++) {
-    if (ws[i].n != 0) memcpy(tree->items + tree->n, ws[i].items, ws[i].n * sizeof *tree->items);
-    tree->n += ws[i].n;
+  fs_err err = 0;
+  for (unsigned i = 0; i < n && err == 0; i++) {
+    err = fs_tree_take(tree, &ws[i].items);
+    fs_arena_join(&tree->text, &ws[i].text);
     tree->excluded += ws[i].excluded;
-    ws[i].n = 0;
   }
-  return 0;
+  return err;
 }
 
 static void free_walkers(struct walker *ws, unsigned n) {
   for (unsigned i = 0; i < n; i++) {
-    for (size_t k = 0; k < ws[i].n; k++) {
-      free(ws[i].items[k].path);
-      free(ws[i].items[k].target);
-    }
     for (size_t k = 0; k < ws[i].nproblems; k++) free(ws[i].problems[k].path);
-    free(ws[i].items);
+    free(ws[i].items.item);
+    fs_arena_free(&ws[i].text);
     free(ws[i].problems);
     free(ws[i].example);
     fs_ancestors_free(ws[i].ancestors);
@@ -469,12 +462,9 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t s
 }
 
 void fs_tree_free(struct fs_tree *tree) {
-  for (size_t i = 0; i < tree->n; i++) {
-    free(tree->items[i].path);
-    free(tree->items[i].target);
-    free(tree->items[i].blocks);
-  }
+  for (size_t i = 0; i < tree->n; i++) fs_item_drop_blocks(&tree->items[i]);
   free(tree->items);
+  fs_arena_free(&tree->text);
   fs_sources_close(tree);
   fs_left_out_free(&tree->left_out);
 }

@@ -1,67 +1,63 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Internals of the index builder: builder.c collects the entries, layout.c lays them out. One
-   thread. */
+/* Internals of the index builder: builder.c has the entries, tree.c and data.c number them, layout.c
+   writes them. One thread. */
 #ifndef FS_INDEX_BUILD_H
 #define FS_INDEX_BUILD_H
 
 #include <sys/stat.h>
 
 #include "index/builder.h"
-
-/* One added entry. Strings and blocks live in the builder's arena, or are the caller's. There may be
-   millions, so fields that are not needed at one time share memory. */
-struct fs_node {
-  const char *path; /* as given */
-  union {
-    const char *target;                  /* symlink */
-    const struct fs_built_block *blocks; /* file; NULL: it shares another file's records */
-  };
-  uint64_t size; /* file: plain bytes; symlink: target's length; directory: children */
-  union {
-    uint64_t group; /* of files and symlinks, until the hard links are joined */
-    uint64_t first; /* fs_entry.data: first child, block record or target byte; set by layout */
-  };
-  int64_t mtime_sec;
-  uint32_t mtime_nsec;
-  uint32_t mode;
-  uint32_t parent, nlink, inode; /* entry numbers; set by sorting */
-  uint16_t path_len;
-  uint16_t depth; /* components of the path */
-  uint8_t name_len;
-  uint8_t codec; /* a row */
-  uint8_t flags;
-};
-
-struct fs_arena_chunk;
+#include "util/arena.h"
 
 struct fs_builder {
   uint32_t block_size, align;
-  struct fs_node *nodes;
-  uint64_t nnodes, nodes_room;
+  fs_build_get_fn *get; /* the entries; NULL: those in `added` */
+  void *ctx;
+  uint64_t n;
+  struct fs_build_file *added; /* strings and blocks are in the arena */
+  size_t added_room;
   struct fs_part_rec *parts;
   uint64_t nparts, parts_room;
   struct fs_codec_rec rows[FS_CODEC_ROWS_MAX]; /* `dict` is relative to the first dictionary */
   const void *dicts[FS_CODEC_ROWS_MAX];        /* in the arena; NULL: none, or an earlier row's */
   uint32_t nrows;
   uint64_t dicts_size;
-  struct fs_arena_chunk *arena;
+  struct fs_arena arena;
 };
 
-/* Returns the number of blocks of a file; 0 for what is no file. */
-static inline uint64_t fs_node_nblocks(const struct fs_builder *b, const struct fs_node *node) {
-  return S_ISREG(node->mode) && node->size > 0 ? (node->size - 1) / b->block_size + 1 : 0;
-}
+/* Returns what is wrong with an entry, or NULL. */
+const char *fs_builder_refuses(const struct fs_builder *b, const struct fs_build_file *f);
 
 /* Returns true for a file with more than one block. The entry itself has the only block of other
    files. */
-static inline bool fs_node_has_records(const struct fs_builder *b, const struct fs_node *node) {
-  return S_ISREG(node->mode) && node->size > b->block_size;
+static inline bool fs_has_records(const struct fs_build_file *f) {
+  return f->nblocks > 1;
 }
 
-/* The state of one fs_builder_finish. Node i of `sorted` becomes entry i. */
+/* An entry of a hard-link group of several. */
+struct fs_member {
+  uint64_t data; /* the group; once the first one is written: fs_entry.data */
+  uint32_t entry, inode, nlink;
+};
+
+/* A file that has block records. Files with the same blocks share them. */
+struct fs_owner {
+  uint64_t first; /* block record */
+  uint32_t entry;
+};
+
+/* The state of one run of the builder. All arrays together take less for each entry than an
+   fs_entry: there may be millions. What follows from an entry is computed again when it is needed. */
 struct fs_layout {
   struct fs_builder *b;
-  struct fs_node **sorted;
+  uint32_t *sorted; /* numbers of added entries, in the index's order; NULL: they come in it */
+  uint32_t *parent;
+  struct fs_member *members; /* sorted by entry */
+  uint64_t nmembers;
+  struct fs_owner *owners;
+  uint64_t nowners;
+  uint32_t *slots; /* hash table of owners + 1, by the place of their first block */
+  uint64_t slot_mask;
   uint64_t n;
   uint64_t nblocks, nlinks;
   uint64_t names_size, targets_size;
@@ -70,13 +66,29 @@ struct fs_layout {
   size_t why_size;
 };
 
-/* Sorts the nodes, and finds parents, children and hard links. Returns 0, -ENOMEM, or -EINVAL with
-   `why`. */
+/* Gets what becomes entry i. */
+static inline void fs_layout_get(const struct fs_layout *l, uint64_t i, struct fs_build_file *f) {
+  if (l->b->get)
+    l->b->get(l->b->ctx, i, f);
+  else
+    *f = l->b->added[l->sorted[i]];
+}
+
+/* Sorts the entries, and finds parents and hard links. Returns 0, -ENOMEM, or -EINVAL with `why`. */
 fs_err fs_layout_tree(struct fs_layout *l);
-/* Numbers the block records and targets, checks the blocks, and computes the totals. Returns 0 or
+/* Numbers the block records, checks the blocks, and computes the totals. Returns 0, -ENOMEM, or
    -EINVAL with `why`. */
 fs_err fs_layout_data(struct fs_layout *l);
-/* Writes the text and the node's path to `why`. Returns -EINVAL. */
-fs_err fs_layout_refuse(const struct fs_layout *l, const char *text, const struct fs_node *node);
+/* Returns the owner of the records of file f, which has some, or NULL. */
+const struct fs_owner *fs_layout_owner(const struct fs_layout *l, const struct fs_build_file *f);
+/* Returns the first member whose entry is `entry` or a later one. It may be behind the last one. */
+struct fs_member *fs_layout_member(const struct fs_layout *l, uint64_t entry);
+/* Writes the text and the entry's path to `why`. Returns -EINVAL. */
+fs_err fs_layout_refuse(const struct fs_layout *l, const char *text, const struct fs_build_file *f);
+/* Returns the bytes of a path's last component. */
+static inline uint32_t fs_name_len(const char *path, size_t len) {
+  const char *slash = memrchr(path, '/', len);
+  return (uint32_t)(slash ? len - 1 - (size_t)(slash - path) : len);
+}
 
 #endif

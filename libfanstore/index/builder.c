@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first half of the builder: checks the added entries and keeps them in an arena. Used by
- * fs-prepare and tests. One thread at a time.
+ * The first half of the builder: checks the entries, and keeps those that are added in an arena. Used
+ * by fs-prepare and tests. One thread at a time.
  */
 #include "index/builder.h"
 
@@ -13,29 +13,6 @@
 #include "index/build.h"
 #include "util/grow.h"
 #include "util/util.h"
-
-#define FS_ARENA_CHUNK (1u << 20)
-
-struct fs_arena_chunk {
-  struct fs_arena_chunk *next;
-  size_t used, room;
-  alignas(8) char bytes[];
-};
-
-static void *fs_arena_get(struct fs_builder *b, size_t n) {
-  struct fs_arena_chunk *c = b->arena;
-  n = (size_t)fs_round_up(n, 8);
-  if (!c || c->room - c->used < n) {
-    size_t room = FS_MAX(n, (size_t)FS_ARENA_CHUNK);
-    c = malloc(sizeof(*c) + room);
-    if (!c) return NULL;
-    *c = (struct fs_arena_chunk){.next = b->arena, .room = room};
-    b->arena = c;
-  }
-  void *p = c->bytes + c->used;
-  c->used += n;
-  return p;
-}
 
 struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align) {
   struct fs_builder *b = calloc(1, sizeof(*b));
@@ -50,11 +27,8 @@ struct fs_builder *fs_builder_new(uint32_t block_size, uint32_t align) {
 
 void fs_builder_free(struct fs_builder *b) {
   if (!b) return;
-  for (struct fs_arena_chunk *c = b->arena, *next; c; c = next) {
-    next = c->next;
-    free(c);
-  }
-  free(b->nodes);
+  fs_arena_free(&b->arena);
+  free(b->added);
   free(b->parts);
   free(b);
 }
@@ -66,7 +40,7 @@ static fs_err fs_row_dict(struct fs_builder *b, struct fs_codec_rec *row, const 
     row->dict = b->rows[i].dict;
     return 0;
   }
-  void *copy = fs_arena_get(b, c->dict_len);
+  void *copy = fs_arena_get(&b->arena, c->dict_len);
   if (!copy) return -ENOMEM;
   b->dicts[b->nrows] = memcpy(copy, c->dict, c->dict_len);
   row->dict = b->dicts_size;
@@ -85,72 +59,65 @@ int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c) {
   return err < 0 ? err : (int)b->nrows++;
 }
 
-/* Returns n bytes as they are if they stay, or a copy, or NULL. */
-static const void *fs_kept(struct fs_builder *b, bool stays, const void *bytes, size_t n) {
-  void *copy = stays ? NULL : fs_arena_get(b, n);
-  return stays ? bytes : copy ? memcpy(copy, bytes, n) : NULL;
-}
-
-/* Sets the node's path. Returns -EINVAL unless the path is relative, normalised and short enough. */
-static fs_err fs_node_path(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
-  const char *path = f->path;
-  size_t len = strlen(path);
-  if (len >= PATH_MAX) return -EINVAL;
-  for (const char *p = path; *p != '\0';) {
+/* Returns true if the path is relative, normalised and short enough. */
+static bool fs_path_ok(const char *path) {
+  const char *p = path;
+  while (*p != '\0') {
     size_t n = strcspn(p, "/");
     bool dots = (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.');
-    if (n == 0 || n > FS_NAME_MAX || dots || (p[n] == '/' && p[n + 1] == '\0')) return -EINVAL;
-    node->name_len = (uint8_t)n;
-    node->depth++;
+    if (n == 0 || n > FS_NAME_MAX || dots || (p[n] == '/' && p[n + 1] == '\0')) return false;
     p += p[n] == '/' ? n + 1 : n;
   }
-  node->path = fs_kept(b, f->stays, path, len + 1);
-  node->path_len = (uint16_t)len;
-  return node->path ? 0 : -ENOMEM;
+  return p - path < PATH_MAX;
 }
 
-static fs_err fs_node_target(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
-  size_t len = f->target ? strlen(f->target) : 0;
-  if (len == 0 || len >= PATH_MAX) return -EINVAL;
-  node->target = fs_kept(b, f->stays, f->target, len);
-  node->size = len;
-  return node->target ? 0 : -ENOMEM;
-}
-
-static fs_err fs_node_content(struct fs_builder *b, struct fs_node *node, const struct fs_build_file *f) {
-  if (b->block_size == 0) return -EINVAL;
+static bool fs_content_ok(const struct fs_builder *b, const struct fs_build_file *f) {
+  if (b->block_size == 0) return false;
   uint64_t want = f->size == 0 ? 0 : (f->size - 1) / b->block_size + 1;
-  if (f->size > INT64_MAX || f->nblocks != want || f->codec >= b->nrows) return -EINVAL;
-  if (f->flags & ~(uint32_t)(FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED)) return -EINVAL;
-  if (f->flags != 0 && (f->codec != FS_CODEC_RAW || !(f->flags & FS_ENTRY_CONTIG))) return -EINVAL;
-  node->size = f->size;
-  node->codec = (uint8_t)f->codec;
-  if (want == 0) return 0;
-  node->flags = (uint8_t)(f->flags | (want > 1 ? FS_ENTRY_BLOCKS : 0));
+  if (f->size > INT64_MAX || f->nblocks != want || f->codec >= b->nrows) return false;
+  if (f->flags & ~(uint32_t)(FS_ENTRY_CONTIG | FS_ENTRY_ALIGNED)) return false;
+  if (f->flags != 0 && (f->codec != FS_CODEC_RAW || !(f->flags & FS_ENTRY_CONTIG))) return false;
   for (uint64_t i = 0; i < want; i++) {
     uint64_t plain = FS_MIN(f->size - i * b->block_size, (uint64_t)b->block_size);
     uint32_t stored = f->blocks[i].stored_len;
-    if (stored == 0 || stored > plain || (f->codec == FS_CODEC_RAW && stored != plain)) return -EINVAL;
+    if (stored == 0 || stored > plain || (f->codec == FS_CODEC_RAW && stored != plain)) return false;
   }
-  node->blocks = fs_kept(b, f->stays, f->blocks, want * sizeof(*f->blocks));
-  return node->blocks ? 0 : -ENOMEM;
+  return true;
+}
+
+const char *fs_builder_refuses(const struct fs_builder *b, const struct fs_build_file *f) {
+  size_t target = S_ISLNK(f->mode) && f->target ? strlen(f->target) : 0;
+  if ((f->mode & ~(uint32_t)(S_IFMT | 07777)) || f->mtime_nsec >= 1000000000u) return "has an impossible mode or time";
+  if (!fs_path_ok(f->path)) return "has an impossible path";
+  if (S_ISREG(f->mode)) return fs_content_ok(b, f) ? NULL : "has an impossible size, codec or block";
+  if (S_ISLNK(f->mode)) return target > 0 && target < PATH_MAX ? NULL : "has an impossible target";
+  return S_ISDIR(f->mode) && f->inode_group == 0 ? NULL : "has an impossible type";
 }
 
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f) {
-  struct fs_node node = {
-      .mode = f->mode, .mtime_sec = f->mtime_sec, .mtime_nsec = f->mtime_nsec, .group = f->inode_group};
-  if ((f->mode & ~(uint32_t)(S_IFMT | 07777)) || f->mtime_nsec >= 1000000000u) return -EINVAL;
-  fs_err err = fs_grow(&b->nodes, &b->nodes_room, b->nnodes, sizeof(node));
-  if (err == 0) err = fs_node_path(b, &node, f);
+  struct fs_build_file own = *f;
+  fs_err err = fs_builder_refuses(b, f) ? -EINVAL : fs_grow(&b->added, &b->added_room, b->n, sizeof(own));
   if (err < 0) return err;
-  if (S_ISREG(f->mode))
-    err = fs_node_content(b, &node, f);
-  else if (S_ISLNK(f->mode))
-    err = fs_node_target(b, &node, f);
-  else if (!S_ISDIR(f->mode) || f->inode_group != 0)
-    err = -EINVAL;
-  if (err == 0) b->nodes[b->nnodes++] = node;
-  return err;
+  own.path = fs_arena_text(&b->arena, f->path, strlen(f->path));
+  if (!own.path) return -ENOMEM;
+  if (S_ISREG(f->mode) && f->nblocks > 0) {
+    void *blocks = fs_arena_get(&b->arena, f->nblocks * sizeof(*f->blocks));
+    if (!blocks) return -ENOMEM;
+    own.blocks = memcpy(blocks, f->blocks, f->nblocks * sizeof(*f->blocks));
+  }
+  if (S_ISLNK(f->mode)) {
+    own.target = fs_arena_text(&b->arena, f->target, strlen(f->target));
+    if (!own.target) return -ENOMEM;
+  }
+  if (!S_ISREG(f->mode)) own.nblocks = own.size = 0;
+  b->added[b->n++] = own;
+  return 0;
+}
+
+void fs_builder_entries(struct fs_builder *b, uint64_t n, fs_build_get_fn *get, void *ctx) {
+  b->n = n;
+  b->get = get;
+  b->ctx = ctx;
 }
 
 fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds an index in memory, for fs-prepare and tests. One thread. The caller adds directories,
- * files and symlinks in any order, with full relative paths. fs_builder_finish sorts them breadth
- * first, numbers them and makes all sections. The same input gives the same bytes.
+ * Builds an index, for fs-prepare and tests. One thread. The entries are directories, files and
+ * symlinks with full relative paths. They come from the caller's function in the index's order, or
+ * are added in any order. The builder numbers them and makes all sections. The same input gives the
+ * same bytes.
  */
 #ifndef FS_INDEX_BUILDER_H
 #define FS_INDEX_BUILDER_H
@@ -30,7 +31,6 @@ struct fs_build_file {
   uint32_t flags;     /* FS_ENTRY_CONTIG, FS_ENTRY_ALIGNED */
   const struct fs_built_block *blocks;
   uint64_t nblocks;     /* 0 for an empty file, else ceil(size / block_size) */
-  bool stays;           /* path, target and blocks stay until fs_builder_free, so they are not copied */
   uint64_t inode_group; /* hard links: the same non-zero group; nlink is the group's
                            size as packed */
 };
@@ -46,10 +46,20 @@ struct fs_build_codec {
   uint32_t dict_len;
 };
 int fs_builder_codec(struct fs_builder *b, const struct fs_build_codec *c);
-/* Adds an entry, and copies its strings and blocks unless they stay. Returns 0, -ENOMEM or -EINVAL. */
+/* Adds an entry, and copies its strings and blocks. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_add(struct fs_builder *b, const struct fs_build_file *f);
+/* Sets n entries that are not added: `get` gives entry i of the index's order. It is called several times
+   for each. Its strings and blocks stay until the builder has ended. */
+typedef void fs_build_get_fn(void *ctx, uint64_t i, struct fs_build_file *f);
+void fs_builder_entries(struct fs_builder *b, uint64_t n, fs_build_get_fn *get, void *ctx);
 /* Adds a partition. Call in the order of the partition numbers. Returns 0, -ENOMEM or -EINVAL. */
 fs_err fs_builder_part(struct fs_builder *b, const struct fs_part_rec *part);
+/* Writes the index by `put`, which gets pieces of it and their offsets. What lies between them is 0.
+   Stores the header, which is written last. Returns 0, -ENOMEM, an error of `put`, or -EINVAL with a
+   line in `why`. */
+typedef fs_err fs_build_put_fn(void *ctx, uint64_t at, const void *data, size_t n);
+fs_err fs_builder_write(struct fs_builder *b, fs_build_put_fn *put, void *ctx, struct fs_index_header *header,
+                        char *why, size_t why_size);
 /* Makes the index in *out, which the caller frees by fs_builder_release. Returns 0, -ENOMEM, or
    -EINVAL with a line in `why`. */
 fs_err fs_builder_finish(struct fs_builder *b, void **out, uint64_t *size, char *why, size_t why_size);

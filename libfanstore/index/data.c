@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The builder's data: checks the blocks against the partitions, numbers the block records and the
- * symlink targets, and computes the totals. Files of equal content share block records. Called once
- * by fs_builder_finish. One thread.
+ * The builder's data: checks the blocks against the partitions, numbers the block records, and
+ * computes the totals. Files of equal content share block records. Called once in each run of the
+ * builder. One thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,120 +11,150 @@
 #include "index/build.h"
 #include "util/util.h"
 
-static fs_err fs_check_blocks(const struct fs_layout *l, const struct fs_node *node) {
-  for (uint64_t i = 0; i < fs_node_nblocks(l->b, node); i++) {
-    const struct fs_built_block *block = &node->blocks[i];
-    if (block->partition >= l->b->nparts) return fs_layout_refuse(l, "a block is in no partition", node);
+static fs_err fs_check_blocks(const struct fs_layout *l, const struct fs_build_file *f) {
+  for (uint64_t i = 0; S_ISREG(f->mode) && i < f->nblocks; i++) {
+    const struct fs_built_block *block = &f->blocks[i];
+    if (block->partition >= l->b->nparts) return fs_layout_refuse(l, "a block is in no partition", f);
     uint64_t size = l->b->parts[block->partition].size;
     if (block->offset < FS_PART_HEADER_SIZE || block->offset > size || block->stored_len > size - block->offset)
-      return fs_layout_refuse(l, "a block lies outside its partition", node);
+      return fs_layout_refuse(l, "a block lies outside its partition", f);
   }
   return 0;
 }
 
-/* An open hash table of the files that own block records, keyed by the place of their first
-   block. */
-struct fs_owners {
-  uint32_t *slots; /* entry number + 1 */
-  uint64_t mask;
-};
-
-/* Gives the node the records of an earlier file with the same blocks, or new ones. */
-static void fs_share_records(struct fs_layout *l, struct fs_owners *owners, uint32_t entry) {
-  struct fs_node *node = l->sorted[entry];
-  const uint64_t nblocks = fs_node_nblocks(l->b, node);
-  const uint64_t place[2] = {node->blocks[0].offset, node->blocks[0].partition};
-  uint64_t at = fs_xxh3(place, sizeof(place)) & owners->mask;
-  for (; owners->slots[at] != 0; at = (at + 1) & owners->mask) {
-    const struct fs_node *other = l->sorted[owners->slots[at] - 1];
-    if (fs_node_nblocks(l->b, other) == nblocks &&
-        memcmp(other->blocks, node->blocks, nblocks * sizeof(*node->blocks)) == 0) {
-      node->first = other->first;
-      node->blocks = NULL; /* shares the other file's records */
-      return;
+/* Calls fn for each entry, the first hard link of each group only. Stops at an error. */
+typedef fs_err fs_each_fn(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx);
+static fs_err fs_each_inode(struct fs_layout *l, fs_each_fn *fn, void *ctx) {
+  const struct fs_member *m = l->members, *end = l->members + l->nmembers;
+  struct fs_build_file f;
+  fs_err err = 0;
+  for (uint64_t i = 0; i < l->n && err == 0; i++) {
+    const bool member = m < end && m->entry == i;
+    if (!member || m->inode == i) {
+      fs_layout_get(l, i, &f);
+      err = fn(l, i, &f, ctx);
     }
+    m += member;
   }
-  owners->slots[at] = entry + 1;
-  node->first = l->nblocks;
-  l->nblocks += nblocks;
+  return err;
+}
+
+/* ---- block records ---- */
+
+/* Returns the slot of the file's records, which may be empty. */
+static uint32_t *fs_owner_slot(const struct fs_layout *l, const struct fs_build_file *f) {
+  const uint64_t place[2] = {f->blocks[0].offset, f->blocks[0].partition};
+  uint64_t at = fs_xxh3(place, sizeof(place)) & l->slot_mask;
+  for (; l->slots[at] != 0; at = (at + 1) & l->slot_mask) {
+    struct fs_build_file other;
+    fs_layout_get(l, l->owners[l->slots[at] - 1].entry, &other);
+    if (other.nblocks == f->nblocks && memcmp(other.blocks, f->blocks, f->nblocks * sizeof(*f->blocks)) == 0) break;
+  }
+  return &l->slots[at];
+}
+
+const struct fs_owner *fs_layout_owner(const struct fs_layout *l, const struct fs_build_file *f) {
+  const uint32_t slot = l->slots ? *fs_owner_slot(l, f) : 0;
+  return slot != 0 ? &l->owners[slot - 1] : NULL;
+}
+
+static fs_err fs_count_owner(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  (void)l, (void)i;
+  *(uint64_t *)ctx += fs_has_records(f);
+  return 0;
+}
+
+/* Gives the file new records, unless an earlier one has the same. */
+static fs_err fs_number_owner(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  (void)ctx;
+  if (!fs_has_records(f)) return 0;
+  uint32_t *slot = fs_owner_slot(l, f);
+  if (*slot != 0) return 0;
+  l->owners[l->nowners++] = (struct fs_owner){.first = l->nblocks, .entry = (uint32_t)i};
+  *slot = (uint32_t)l->nowners;
+  l->nblocks += f->nblocks;
+  return 0;
 }
 
 static fs_err fs_number_records(struct fs_layout *l) {
   uint64_t many = 0, room = 2;
-  for (uint64_t i = 0; i < l->n; i++) many += fs_node_has_records(l->b, l->sorted[i]);
+  fs_each_inode(l, fs_count_owner, &many);
   if (many == 0) return 0;
-  while (room < many * 2) room *= 2;
-  FS_AUTO_FREE uint32_t *slots = calloc(room, sizeof(*slots));
-  struct fs_owners owners = {slots, room - 1};
-  if (!slots) return -ENOMEM;
-  for (uint64_t i = 0; i < l->n; i++) {
-    struct fs_node *node = l->sorted[i];
-    if (!fs_node_has_records(l->b, node)) continue;
-    if (node->inode == i)
-      fs_share_records(l, &owners, (uint32_t)i);
-    else
-      node->first = l->sorted[node->inode]->first;
-  }
-  return 0;
+  while (room * 3 < many * 4) room *= 2;
+  l->slots = calloc(room, sizeof(*l->slots));
+  l->owners = malloc(many * sizeof(*l->owners));
+  l->slot_mask = room - 1;
+  return l->slots && l->owners ? fs_each_inode(l, fs_number_owner, NULL) : -ENOMEM;
 }
 
-/* A block of a node, by numbers: there may be millions. */
+/* ---- the totals ---- */
+
+/* A block of an entry, by numbers: there may be millions. */
 struct fs_block_ref {
-  uint32_t node, block;
+  uint32_t entry, block;
+};
+struct fs_block_refs {
+  struct fs_block_ref *all;
+  uint64_t n;
 };
 
+static struct fs_built_block fs_block_of(const struct fs_layout *l, const struct fs_block_ref *ref) {
+  struct fs_build_file f;
+  fs_layout_get(l, ref->entry, &f);
+  return f.blocks[ref->block];
+}
+
 static int fs_block_order(const void *pa, const void *pb, void *ctx) {
-  const struct fs_block_ref *ra = pa, *rb = pb;
-  const struct fs_layout *l = ctx;
-  const struct fs_built_block *a = &l->sorted[ra->node]->blocks[ra->block];
-  const struct fs_built_block *b = &l->sorted[rb->node]->blocks[rb->block];
-  if (a->partition != b->partition) return a->partition < b->partition ? -1 : 1;
-  return (a->offset > b->offset) - (a->offset < b->offset);
+  const struct fs_built_block a = fs_block_of(ctx, pa), b = fs_block_of(ctx, pb);
+  if (a.partition != b.partition) return a.partition < b.partition ? -1 : 1;
+  return (a.offset > b.offset) - (a.offset < b.offset);
+}
+
+static fs_err fs_list_blocks(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  struct fs_block_refs *refs = ctx;
+  if (f->nblocks > UINT32_MAX) return fs_layout_refuse(l, "has too many blocks", f);
+  for (uint64_t k = 0; refs->all && k < f->nblocks; k++)
+    refs->all[refs->n + k] = (struct fs_block_ref){(uint32_t)i, (uint32_t)k};
+  refs->n += f->nblocks;
+  return 0;
 }
 
 /* Sums the stored bytes. A block that several files share counts once. */
 static fs_err fs_sum_stored(struct fs_layout *l) {
-  uint64_t count = 0;
-  for (uint64_t i = 0; i < l->n; i++) {
-    uint64_t nblocks = fs_node_nblocks(l->b, l->sorted[i]);
-    if (nblocks > UINT32_MAX) return fs_layout_refuse(l, "has too many blocks", l->sorted[i]);
-    count += l->sorted[i]->inode == i ? nblocks : 0;
-  }
-  if (count == 0) return 0;
-  FS_AUTO_FREE struct fs_block_ref *all = malloc(count * sizeof(*all));
+  struct fs_block_refs refs = {0};
+  fs_err err = fs_each_inode(l, fs_list_blocks, &refs);
+  if (err < 0 || refs.n == 0) return err;
+  FS_AUTO_FREE struct fs_block_ref *all = refs.all = malloc(refs.n * sizeof(*all));
   if (!all) return -ENOMEM;
-  count = 0;
-  for (uint64_t i = 0; i < l->n; i++) {
-    uint64_t nblocks = l->sorted[i]->inode == i ? fs_node_nblocks(l->b, l->sorted[i]) : 0;
-    for (uint64_t k = 0; k < nblocks; k++) all[count++] = (struct fs_block_ref){(uint32_t)i, (uint32_t)k};
-  }
-  qsort_r(all, count, sizeof(*all), fs_block_order, l);
-  for (uint64_t i = 0; i < count; i++) {
+  refs.n = 0;
+  fs_each_inode(l, fs_list_blocks, &refs);
+  qsort_r(all, refs.n, sizeof(*all), fs_block_order, l);
+  for (uint64_t i = 0; i < refs.n; i++) {
     if (i > 0 && fs_block_order(&all[i - 1], &all[i], l) == 0) continue;
-    l->hdr.stored_bytes += l->sorted[all[i].node]->blocks[all[i].block].stored_len;
+    l->hdr.stored_bytes += fs_block_of(l, &all[i]).stored_len;
   }
   return 0;
 }
 
+static fs_err fs_count_inode(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  (void)i, (void)ctx;
+  if (S_ISREG(f->mode)) l->hdr.plain_bytes += f->size;
+  if (S_ISLNK(f->mode)) l->targets_size += strlen(f->target);
+  return 0;
+}
+
 fs_err fs_layout_data(struct fs_layout *l) {
+  struct fs_build_file f;
   for (uint64_t i = 0; i < l->n; i++) {
-    struct fs_node *node = l->sorted[i];
-    fs_err err = fs_check_blocks(l, node);
+    fs_layout_get(l, i, &f);
+    fs_err err = fs_check_blocks(l, &f);
     if (err < 0) return err;
-    bool own = node->inode == i;
-    l->names_size += node->name_len;
-    l->hdr.max_depth = FS_MAX(l->hdr.max_depth, (uint32_t)node->depth);
-    if (S_ISREG(node->mode)) {
-      l->hdr.files++;
-      l->hdr.plain_bytes += own ? node->size : 0;
-    } else if (S_ISDIR(node->mode)) {
-      l->hdr.dirs++;
-    } else {
-      l->hdr.symlinks++;
-      node->first = own ? l->targets_size : l->sorted[node->inode]->first;
-      l->targets_size += own ? node->size : 0;
-    }
+    l->names_size += fs_name_len(f.path, strlen(f.path));
+    l->hdr.files += S_ISREG(f.mode);
+    l->hdr.dirs += S_ISDIR(f.mode);
+    l->hdr.symlinks += S_ISLNK(f.mode);
   }
+  fs_each_inode(l, fs_count_inode, NULL);
   fs_err err = fs_sum_stored(l);
   return err < 0 ? err : fs_number_records(l);
 }

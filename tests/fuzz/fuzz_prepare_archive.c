@@ -19,7 +19,12 @@ static void check_name(const char *path) {
   }
 }
 
+static int by_path(const void *a, const void *b) {
+  return fs_path_compare(((const struct fs_item *)a)->path, ((const struct fs_item *)b)->path);
+}
+
 static void check(const struct fs_tree *tree) {
+  qsort(tree->items, tree->n, sizeof(*tree->items), by_path);
   if (tree->n == 0 || tree->items[0].path[0] != '\0' || !S_ISDIR(tree->items[0].mode)) abort();
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];

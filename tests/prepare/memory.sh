@@ -44,8 +44,9 @@ def each(what, most, *words):
 
 
 tree(FEW), tree(MANY)
-each("pack", 450, "pack", "--codec", "raw", "source{}", "ds{}")
-each("verify", 200, "verify", "ds{}")
-each("unpack", 200, "unpack", "ds{}", "out{}")
-each("list", 200, "list", "--json", "ds{}")
+each("pack", 160, "pack", "--codec", "raw", "source{}", "ds{}")
+each("update", 200, "pack", "--update", "source{}", "ds{}")
+each("verify", 120, "verify", "ds{}")
+each("unpack", 100, "unpack", "ds{}", "out{}")
+each("list", 100, "list", "--json", "ds{}")
 PY
