@@ -170,43 +170,82 @@ static uint64_t count_items(const struct fs_journal *j) {
   return j->next - j->from + (j->offset != 0);
 }
 
-static uint8_t *put(uint8_t *to, const void *data, size_t n) {
-  memcpy(to, data, n);
-  return to + n;
+/* The body of a record, which is written through a buffer: it may be large. */
+struct body {
+  int fd;
+  uint64_t at; /* of the buffer's bytes in the journal */
+  struct fs_xxh3_stream *hash;
+  fs_err err;
+  size_t used;
+  uint8_t buf[64 << 10];
+};
+
+static void flush(struct body *b) {
+  fs_xxh3_update(b->hash, b->buf, b->used);
+  if (b->err == 0) b->err = fs_pwrite_full(b->fd, b->buf, b->used, b->at);
+  b->at += b->used;
+  b->used = 0;
 }
 
-/* Makes the record in memory, from malloc. */
-static struct record *make_record(const struct fs_journal *j, const struct fs_store *s,
-                                  const struct fs_part_state *state) {
-  const uint64_t nitems = count_items(j);
-  uint64_t size = sizeof(struct record) + s->parts.nnew * sizeof *state + nitems * sizeof(struct item_rec);
-  for (uint64_t i = 0; i < nitems; i++)
-    size += (fs_item_nblocks(item_at(j, j->from + i)) - written_blocks(j, j->from + i)) * sizeof(struct fs_built_block);
-  struct record *r = malloc(size);
-  if (r == NULL) return NULL;
-  *r = (struct record){.length = size,
-                       .next = j->next,
-                       .offset = j->offset,
-                       .from = j->from,
-                       .nitems = nitems,
-                       .stored_bytes = s->stored_bytes,
-                       .current = s->current,
-                       .nparts = s->parts.nnew};
-  uint8_t *to = put((uint8_t *)(r + 1), state, s->parts.nnew * sizeof *state);
+static void put(struct body *b, const void *data, size_t n) {
+  while (n > 0) {
+    const size_t k = FS_MIN(n, sizeof b->buf - b->used);
+    memcpy(b->buf + b->used, data, k);
+    b->used += k;
+    data = (const uint8_t *)data + k;
+    n -= k;
+    if (b->used == sizeof b->buf) flush(b);
+  }
+}
+
+static uint64_t record_size(const struct fs_journal *j, const struct fs_store *s, uint64_t nitems) {
+  uint64_t size = sizeof(struct record) + s->parts.nnew * sizeof(struct fs_part_state);
+  for (uint64_t i = 0; i < nitems; i++) {
+    const uint64_t blocks = fs_item_nblocks(item_at(j, j->from + i)) - written_blocks(j, j->from + i);
+    size += sizeof(struct item_rec) + blocks * sizeof(struct fs_built_block);
+  }
+  return size;
+}
+
+static void put_items(const struct fs_journal *j, uint64_t nitems, struct body *b) {
   for (uint64_t i = 0; i < nitems; i++) {
     const struct fs_item *item = item_at(j, j->from + i);
     const uint64_t first = written_blocks(j, j->from + i);
-    const struct item_rec ir = {.same1 = item->alias ? item->same + 1 : 0,
+    const struct item_rec ir = {.same1 = item->alias ? item->same + 1ull : 0,
                                 .plain = i < j->nplain ? j->plain[i] : 0,
                                 .first = first,
                                 .nblocks = (uint32_t)(fs_item_nblocks(item) - first),
                                 .codec = item->codec,
                                 .flags = (uint8_t)fs_item_flags(item)};
-    to = put(to, &ir, sizeof ir);
-    if (ir.nblocks != 0) to = put(to, fs_item_block(item, first), ir.nblocks * sizeof(struct fs_built_block));
+    put(b, &ir, sizeof ir);
+    if (ir.nblocks != 0) put(b, fs_item_block(item, first), ir.nblocks * sizeof(struct fs_built_block));
   }
-  r->xxh3 = fs_xxh3(r, size);
-  return r;
+}
+
+/* Writes a record: its body, then its head, which has the checksum. Stores its length. */
+static fs_err write_record(const struct fs_journal *j, const struct fs_store *s, const struct fs_part_state *state,
+                           uint64_t *length) {
+  const uint64_t nitems = count_items(j);
+  struct record r = {.length = record_size(j, s, nitems),
+                     .next = j->next,
+                     .offset = j->offset,
+                     .from = j->from,
+                     .nitems = nitems,
+                     .stored_bytes = s->stored_bytes,
+                     .current = s->current,
+                     .nparts = s->parts.nnew};
+  FS_AUTO_FREE struct body *b = calloc(1, sizeof *b);
+  if (b == NULL || (b->hash = fs_xxh3_new()) == NULL) return -ENOMEM;
+  b->fd = j->fd;
+  b->at = j->end + sizeof r;
+  fs_xxh3_update(b->hash, &r, sizeof r);
+  put(b, state, s->parts.nnew * sizeof *state);
+  put_items(j, nitems, b);
+  flush(b);
+  r.xxh3 = fs_xxh3_digest(b->hash);
+  fs_xxh3_free(b->hash);
+  *length = r.length;
+  return b->err < 0 ? b->err : fs_pwrite_full(j->fd, &r, sizeof r, j->end);
 }
 
 /* Makes the names of the temporary directory and of its files last. */
@@ -223,12 +262,11 @@ fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s) {
   fs_err err = fs_parts_sync(&s->parts, j->plan, state);
   if (err == 0 && !j->any) err = sync_names(s->parts.dir);
   if (err < 0) return err;
-  FS_AUTO_FREE struct record *r = make_record(j, s, state);
-  if (r == NULL) return -ENOMEM;
-  err = fs_pwrite_full(j->fd, r, r->length, j->end);
+  uint64_t length = 0;
+  err = write_record(j, s, state, &length);
   if (err == 0 && fdatasync(j->fd) < 0) err = -errno;
   if (err < 0) return err;
-  j->end += r->length;
+  j->end += length;
   j->chunks = 0;
   j->any = true;
   j->from = j->next;
