@@ -90,10 +90,11 @@ second=$(eval "$(f env)" && f --dataset ds --local-dir "$work/local2" --daemon 2
 expect_status 2 f stop
 one_line err "several jobs .*: ($first, $second|$second, $first)$"
 expect_status 2 f attach true
-f stop "$first" 2>/dev/null &
+f stop "$first" 2>other &
 expect_status 0 f stop "$first"
 grep -q ' still ran' err && fail "$(cat err)"
-wait $! || fail "the other stop of the same job"
+wait $! || grep -qE ': (it has just ended|you have no such job on this host)$' other || # on a busy machine it came late
+  fail "the other stop of the same job: $(cat other)"
 kill -TERM "$(job=$second launcher)"
 wait_until 10 nothing_left
 echo "ok - two jobs; stop twice at once; SIGTERM"
