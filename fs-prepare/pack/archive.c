@@ -17,8 +17,8 @@
 #include "kinds.h"
 
 #define READ_SIZE (256u << 10)
-#define BEGINS_BYTES (16u << 20) /* beginnings of members that are kept, of all archives */
-#define BEGINS_SOURCES 256u      /* archives of which they are kept */
+#define BEGINS_BYTES (16u << 20)               /* beginnings of members that are kept, of all archives */
+#define BEGINS_SOURCES 256u                    /* archives of which they are kept */
 #define DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
 /* No member of a ZIP file, and no sparse one, may claim to have more bytes for each of the
    archive's. Other formats are measured. */

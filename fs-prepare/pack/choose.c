@@ -271,11 +271,16 @@ static void drop_large(struct candidate *list, size_t n) {
 }
 
 static fs_err try_all(struct chooser *c, uint8_t element, const struct dict *dict, struct fs_verdict *v) {
+  /* Higher levels may find without differences what zstd:1 did not. */
+  const uint8_t bytes = FS_ELEMENT_BYTES(element);
+  const bool no_dict = dict->len == 0, no_deltas = element == bytes;
   struct candidate list[] = {
-      {.encoding = {.family = FS_FAMILY_LZ4, .element = element, .level = FS_AUTO_LZ4_LEVEL}},
-      {.encoding = with_dict(FS_FAMILY_LZ4, FS_AUTO_LZ4_LEVEL, dict), .dropped = dict->len == 0},
-      {.encoding = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, dict), .dropped = dict->len == 0},
-      {.encoding = {.family = FS_FAMILY_ZSTD, .element = element, .level = FS_AUTO_ZSTD_LEVEL}},
+      {.encoding = {.family = FS_FAMILY_LZ4, .element = bytes, .level = FS_AUTO_LZ4_LEVEL}},
+      {.encoding = with_dict(FS_FAMILY_LZ4, FS_AUTO_LZ4_LEVEL, dict), .dropped = no_dict},
+      {.encoding = {.family = FS_FAMILY_LZ4, .element = element, .level = FS_AUTO_LZ4_LEVEL}, .dropped = no_deltas},
+      {.encoding = with_dict(FS_FAMILY_ZSTD, FS_AUTO_ZSTD_LEVEL, dict), .dropped = no_dict},
+      {.encoding = {.family = FS_FAMILY_ZSTD, .element = bytes, .level = FS_AUTO_ZSTD_LEVEL}},
+      {.encoding = {.family = FS_FAMILY_ZSTD, .element = element, .level = FS_AUTO_ZSTD_LEVEL}, .dropped = no_deltas},
   };
   const size_t n = FS_ARRAY_LEN(list);
   fs_err err = 0;
