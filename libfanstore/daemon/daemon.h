@@ -333,6 +333,9 @@ void fs_leases_look(struct fs_daemon *d);
 
 /* ---- thread.c ---- */
 fs_err fs_thread_start(void *(*main)(void *), void *arg);
+/* Asks the kernel for short turns of the calling thread, so that it preempts a process that
+   computes when it wakes up (Linux 6.12; older kernels ignore it). Its share stays the same. */
+void fs_thread_prompt(void);
 
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);

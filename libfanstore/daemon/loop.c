@@ -274,6 +274,7 @@ static void fs_daemon_serve(struct fs_daemon *d) {
     snprintf(why, sizeof(why), "cannot serve: %s: %s", which, strerror(-err));
     fs_daemon_fail(d, why);
   }
+  fs_thread_prompt();
   if (fs_say_begin(d, &l, "ready") == 0 && fs_control_add_u64(&l, "staged", d->count.staged_bytes) == 0 &&
       fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0 && fs_memory_tell(d, &l) == 0) {
     fs_say_line(&l);
