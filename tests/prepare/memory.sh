@@ -44,7 +44,7 @@ def each(what, most, *words):
 
 
 tree(FEW), tree(MANY)
-each("pack", 160, "pack", "--codec", "raw", "source{}", "ds{}")
+each("pack", 180, "pack", "--codec", "raw", "source{}", "ds{}")
 each("update", 200, "pack", "--update", "source{}", "ds{}")
 each("verify", 120, "verify", "ds{}")
 each("unpack", 100, "unpack", "ds{}", "out{}")
