@@ -107,6 +107,7 @@ static void on_text(struct fs_launch *l, uint64_t rank, const struct fs_control 
 static void on_ready(struct fs_launch_node *node, const struct fs_control *c) {
   fs_control_get_u64(c, "staged", &node->staged);
   fs_control_get_u64(c, "reused", &node->reused);
+  fs_control_get_u64(c, "passed", &node->passed);
   fs_control_get_u64(c, "local", &node->local);
   fs_control_get_u64(c, "memory", &node->memory);
   fs_control_get_u64(c, "cached", &node->cached);
@@ -168,12 +169,14 @@ int fs_control_send(struct fs_launch *l, const struct fs_control_line *line) {
   return 0;
 }
 
-/* Writes the owners of a partition as "0.2", "*", or "-". */
+/* Writes the owners of a partition as "0.2", "*", or "-", and its source as "<0" behind them. */
 static void owners_text(const struct fs_owners *p, char *out, size_t size) {
   size_t n = 0;
   snprintf(out, size, "%s", p->everywhere ? "*" : "-");
   for (unsigned i = 0; i < p->owners; i++)
     n += (size_t)snprintf(out + n, size - n, "%s%u", i > 0 ? "." : "", p->owner[i]);
+  n = strlen(out);
+  if (p->passed) snprintf(out + n, size - n, "<%u", p->source);
 }
 
 static int send_some(struct fs_launch *l, unsigned d, uint64_t first, const char *owners) {

@@ -56,6 +56,7 @@
   LAST(REFUSED, refused)                                                                                               \
   LAST(STAGED_BYTES, staged_bytes)                                                                                     \
   LAST(REUSED_BYTES, reused_bytes)                                                                                     \
+  LAST(PASSED_BYTES, passed_bytes)                                                                                     \
   LAST(CLIENTS, clients)                                                                                               \
   LAST(REPLICATED, replicated)                                                                                         \
   LAST(REPLICATED_BYTES, replicated_bytes)                                                                             \

@@ -78,7 +78,7 @@ struct fs_launch_node {
   bool left;                                 /* its run directory is not empty after its bye */
   bool failed;                               /* it has reported why it cannot start */
   int killed;                                /* the signal that ended it, from mpirun */
-  uint64_t stage_done, stage_total, staged, reused;
+  uint64_t stage_done, stage_total, staged, reused, passed;
   uint64_t local, memory, cached; /* bytes of partitions and of memory; percentage read through the
                                      page cache */
   uint64_t dead_ns;               /* when `dead` was set */

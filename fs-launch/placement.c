@@ -15,6 +15,7 @@ struct place_state {
   struct fs_owners *out;
   uint64_t *load;    /* [node]: bytes of the partitions that it owns */
   uint64_t *primary; /* [node]: bytes of the partitions that it is asked for first */
+  uint64_t *passes;  /* [node]: bytes of the partitions whose source it is */
   uint64_t *order;   /* [part]: largest first */
   uint64_t fair;     /* bytes that a node should own */
 };
@@ -29,8 +30,9 @@ static bool owns(const struct fs_owners *out, uint32_t node) {
   return false;
 }
 
-static bool fits(const struct fs_place_input *in, uint32_t node, uint64_t p) {
-  if (in->part[p].only_staged) return has_copy(in, node, p);
+/* `first`: for the first copy, which cannot come from another node. */
+static bool fits(const struct fs_place_input *in, uint32_t node, uint64_t p, bool first) {
+  if (in->part[p].only_staged && first) return has_copy(in, node, p);
   return has_copy(in, node, p) || in->room[in->group[node]] >= in->part[p].size;
 }
 
@@ -47,10 +49,17 @@ static uint32_t wanted(const struct place_state *s, uint64_t p) {
   return FS_MIN(FS_MIN(n, s->in->nodes), FS_MAX_OWNERS);
 }
 
+static bool any_copy(const struct fs_place_input *in, uint64_t p) {
+  for (uint32_t n = 0; n < in->nodes; n++)
+    if (has_copy(in, n, p)) return true;
+  return false;
+}
+
 static bool try_everywhere(struct place_state *s, uint64_t p) {
   const struct fs_place_input *in = s->in;
   uint32_t node;
-  for (node = 0; node < in->nodes && fits(in, node, p); node++)
+  if (in->part[p].only_staged && !any_copy(in, p)) return false;
+  for (node = 0; node < in->nodes && fits(in, node, p, false); node++)
     if (!has_copy(in, node, p)) in->room[in->group[node]] -= in->part[p].size;
   if (node == in->nodes) {
     s->out[p].everywhere = true;
@@ -67,7 +76,7 @@ static uint32_t best_node(const struct place_state *s, uint64_t p, bool only_sta
   const struct fs_place_input *in = s->in;
   uint32_t best = in->nodes;
   for (uint32_t n = 0; n < in->nodes; n++) {
-    if (owns(&s->out[p], n) || !fits(in, n, p)) continue;
+    if (owns(&s->out[p], n) || !fits(in, n, p, s->out[p].owners == 0)) continue;
     if (only_staged && (!has_copy(in, n, p) || (s->load[n] >= s->fair && !in->part[p].only_staged))) continue;
     if (best == in->nodes || s->load[n] < s->load[best] ||
         (s->load[n] == s->load[best] && has_copy(in, n, p) && !has_copy(in, best, p)))
@@ -100,6 +109,32 @@ static void place_primaries(struct place_state *s) {
   }
 }
 
+/* Returns true if the node can be the source of p: in the first of three rounds the owners that have
+   it, then other nodes that have it, then the owners. */
+static bool may_pass(const struct place_state *s, uint32_t node, uint64_t p, unsigned round) {
+  bool owner = s->out[p].everywhere || owns(&s->out[p], node), has = has_copy(s->in, node, p);
+  return round == 0 ? owner && has : round == 1 ? has : owner;
+}
+
+/* For each partition that is copied more than once, or is on another node, chooses the node with
+   the fewest bytes to pass on. */
+static void place_sources(struct place_state *s) {
+  for (uint64_t i = 0; i < s->in->parts; i++) {
+    uint64_t p = s->order[i];
+    struct fs_owners *out = &s->out[p];
+    uint32_t missing = 0, best = s->in->nodes;
+    for (uint32_t n = 0; n < s->in->nodes; n++)
+      if (out->everywhere || owns(out, n)) missing += !has_copy(s->in, n, p);
+    for (unsigned round = 0; missing > 0 && round < 3 && best == s->in->nodes; round++)
+      for (uint32_t n = 0; n < s->in->nodes; n++)
+        if (may_pass(s, n, p, round) && (best == s->in->nodes || s->passes[n] < s->passes[best])) best = n;
+    if (best == s->in->nodes) continue;
+    out->source = (uint16_t)best;
+    out->passed = missing > 1 || has_copy(s->in, best, p);
+    if (out->passed) s->passes[best] += s->in->part[p].size;
+  }
+}
+
 static int by_size(const void *a, const void *b, void *ctx) {
   const struct fs_place_part *part = ctx;
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -124,14 +159,16 @@ static void place_all(struct place_state *s) {
   for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, true);
   for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, false);
   place_primaries(s);
+  place_sources(s);
 }
 
 fs_err fs_place_compute(const struct fs_place_input *in, struct fs_owners *out) {
   FS_AUTO_FREE uint64_t *load = calloc(in->nodes + 1u, sizeof(*load));
   FS_AUTO_FREE uint64_t *primary = calloc(in->nodes + 1u, sizeof(*primary));
+  FS_AUTO_FREE uint64_t *passes = calloc(in->nodes + 1u, sizeof(*passes));
   FS_AUTO_FREE uint64_t *order = calloc(in->parts + 1u, sizeof(*order));
-  if (!load || !primary || !order) return -ENOMEM;
-  struct place_state s = {.in = in, .out = out, .load = load, .primary = primary, .order = order};
+  if (!load || !primary || !passes || !order) return -ENOMEM;
+  struct place_state s = {.in = in, .out = out, .load = load, .primary = primary, .passes = passes, .order = order};
   memset(out, 0, in->parts * sizeof(*out));
   if (in->nodes > 0) place_all(&s);
   return 0;

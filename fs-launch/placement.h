@@ -12,7 +12,7 @@
 struct fs_place_part {
   uint64_t size;
   bool everywhere;  /* FS_PART_REPLICATE */
-  bool only_staged; /* there is no shared copy: only nodes that have a copy can own it */
+  bool only_staged; /* there is no shared copy: the first owner is a node that has a copy */
 };
 
 struct fs_place_input {
@@ -30,12 +30,15 @@ struct fs_owners {
   uint16_t owner[FS_MAX_OWNERS]; /* the first is asked first */
   uint8_t owners;
   bool everywhere; /* on every node; owner[] is empty */
+  bool passed;     /* the owners that do not have it get it from `source`, and from each other */
+  uint16_t source; /* an owner, or another node that has it; reads it from shared storage if it does not have it */
 };
 
 /*
  * Places the partitions, balanced by bytes. A staged copy stays where it is as long as that is
  * balanced. Copies of a partition are on distinct nodes. Every partition gets its first copy before
- * any gets its second. A partition that fits nowhere has no owner. Returns 0 or -ENOMEM.
+ * any gets its second. A partition that fits nowhere has no owner. Each partition is read from
+ * shared storage once at most: by its source. Returns 0 or -ENOMEM.
  */
 fs_err fs_place_compute(const struct fs_place_input *in, struct fs_owners *out);
 

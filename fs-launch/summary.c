@@ -113,7 +113,7 @@ int fs_place_status(const struct fs_launch *l, int status) {
 }
 
 /* The summary of fs-prepare place. */
-static void place_line(const struct fs_launch *l, uint64_t staged, uint64_t reused) {
+static void place_line(const struct fs_launch *l, uint64_t staged, uint64_t reused, const char *peers) {
   char least[32], most[32], a[32], b[32];
   uint64_t min = UINT64_MAX, max = 0;
   for (uint32_t i = 0; i < l->nodes; i++) {
@@ -123,26 +123,29 @@ static void place_line(const struct fs_launch *l, uint64_t staged, uint64_t reus
   fs_format_size(min, least, sizeof(least));
   fs_format_size(max, most, sizeof(most));
   bool alike = strcmp(least, most) == 0;
-  fs_say("%s%s is on %u node%s, %s%s%s%s in %s: %s staged, %s reused", not_all_placed(l) ? "a part of " : "",
+  fs_say("%s%s is on %u node%s, %s%s%s%s in %s: %s staged%s, %s reused", not_all_placed(l) ? "a part of " : "",
          l->opt.dataset[0].path, l->nodes, fs_plural(l->nodes), least, alike ? "" : " to ", alike ? "" : most,
-         l->nodes == 1 ? "" : " each", l->local_dir, fs_format_size(staged, a, sizeof(a)),
+         l->nodes == 1 ? "" : " each", l->local_dir, fs_format_size(staged, a, sizeof(a)), peers,
          fs_format_size(reused, b, sizeof(b)));
   for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
 }
 
 void fs_summary(const struct fs_launch *l) {
-  uint64_t staged = 0, reused = 0, errors = fs_stat_sum(l, "errors"), fallbacks = fs_stat_sum(l, "fallbacks");
-  char a[32], b[32];
+  uint64_t staged = 0, reused = 0, passed = 0, errors = fs_stat_sum(l, "errors"),
+           fallbacks = fs_stat_sum(l, "fallbacks");
+  char a[32], b[32], c[32], peers[64] = "";
   for (uint32_t i = 0; i < l->nodes; i++) {
     staged += l->node[i].staged;
+    passed += l->node[i].passed;
     reused += l->node[i].reused;
   }
+  if (passed > 0) snprintf(peers, sizeof(peers), " (%s of it from other nodes)", fs_format_size(passed, c, sizeof(c)));
   if (l->opt.place) {
-    place_line(l, staged, reused);
+    place_line(l, staged, reused, peers);
     return;
   }
-  fs_say("%u node%s, %u dataset%s: %s staged, %s reused; %s %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
-         l->opt.datasets, l->opt.datasets == 1 ? "" : "s", fs_format_size(staged, a, sizeof(a)),
+  fs_say("%u node%s, %u dataset%s: %s staged%s, %s reused; %s %.1f s", l->nodes, l->nodes == 1 ? "" : "s",
+         l->opt.datasets, l->opt.datasets == 1 ? "" : "s", fs_format_size(staged, a, sizeof(a)), peers,
          fs_format_size(reused, b, sizeof(b)), l->opt.daemon ? "the job served" : "COMMAND ran",
          (double)l->command_ns / 1e9);
   node_lines(l);

@@ -46,6 +46,7 @@ static const struct metric metrics[] = {
     COUNTER("refused_requests", REFUSED, "Requests that could not be queued."),
     COUNTER("cache_evictions", EVICTIONS, "Blocks that left the cache in memory."),
     COUNTER("staged_bytes", STAGED_BYTES, "Bytes of partitions copied to the node."),
+    COUNTER("passed_bytes", PASSED_BYTES, "Of staged_bytes: what came from other nodes."),
     COUNTER("reused_bytes", REUSED_BYTES, "Bytes of partitions that earlier jobs had left there."),
     COUNTER("clients", CLIENTS, "Processes that have connected to the daemon."),
     COUNTER("replicated_blocks", REPLICATED, "Blocks of outputs copied to a second node."),

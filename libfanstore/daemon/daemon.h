@@ -200,6 +200,7 @@ struct fs_daemon_counters {
   uint64_t disk_bytes, disk_kept_bytes;  /* read from the cache on disk; written to it */
   uint64_t outputs, output_written;      /* published by this node as their home: files, bytes that they grew by */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
+  _Atomic uint64_t passed_bytes; /* of staged_bytes: what came from other nodes */
 };
 
 struct fs_disk;
@@ -221,6 +222,7 @@ struct fs_inside;
 struct fs_stagein;
 struct fs_replicas;
 struct fs_sampler;
+struct fs_peers;
 
 struct fs_daemon {
   const struct fs_daemon_config *cfg;
@@ -268,6 +270,8 @@ struct fs_daemon {
   bool outputs_left;
   struct fs_inside *inside;     /* for keep.c, to keep files of several writers */
   struct fs_replicas *replicas; /* NULL: the job has none */
+  struct fs_peers *peers;       /* partitions from node to node, or NULL */
+  bool passing;                 /* the placement has some of them */
   struct fs_sampler *sampler;   /* what fs-launch was told last */
   struct fs_daemon_counters count;
   uint64_t now; /* start of this round of the loop */
@@ -339,6 +343,12 @@ void fs_thread_prompt(void);
 
 /* ---- worker.c ---- */
 fs_err fs_worker_start(struct fs_daemon *d);
+/* ---- peers.c ---- */
+/* Begins to answer other nodes' requests for partitions, if the placement has some. Before the worker
+   starts. */
+fs_err fs_peers_start(struct fs_daemon *d);
+int fs_peers_run(struct fs_daemon *d); /* Called in each round of the loop. */
+bool fs_peers_busy(const struct fs_daemon *d);
 /* Ends the staging: removes incomplete copies, and with --purge the complete ones. */
 void fs_staging_leave(struct fs_daemon *d, int status);
 

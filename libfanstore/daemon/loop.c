@@ -164,7 +164,7 @@ static void fs_loop_yield(void) {
 
 static void fs_loop_idle(struct fs_daemon *d, bool worked) {
   bool serving = d->ctl != NULL;
-  bool busy = serving && fs_modules_busy(d);
+  bool busy = serving ? fs_modules_busy(d) : fs_peers_busy(d);
   if (worked) {
     idle.since = d->now;
     idle.nap = FS_SLEEP_MIN_NS;
@@ -175,8 +175,8 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
     fs_loop_yield();
     return;
   }
-  uint64_t most = !serving             ? FS_SLEEP_START_NS
-                  : busy               ? FS_SLEEP_BUSY_NS
+  uint64_t most = busy                 ? FS_SLEEP_BUSY_NS
+                  : !serving           ? FS_SLEEP_START_NS
                   : idle.trusted       ? FS_SLEEP_TRUSTED_NS
                   : quiet < FS_DEEP_NS ? FS_SLEEP_MAX_NS
                                        : FS_SLEEP_DEEP_NS;
@@ -199,7 +199,7 @@ static bool fs_loop_round(struct fs_daemon *d) {
   int n = fs_loop_messages(d);
   if (d->ctl) fs_loop_arrivals(d, n);
   n += fs_commands_run(d);
-  if (d->ctl) n += fs_modules_run(d);
+  n += d->ctl ? fs_modules_run(d) : fs_iopool_reap(&d->pool) + fs_peers_run(d);
   fs_loop_idle(d, n > 0);
   return !atomic_load_explicit(&d->stop, memory_order_acquire);
 }
@@ -219,9 +219,10 @@ static fs_err fs_daemon_dataset(struct fs_daemon *d, uint32_t i, char *why, size
     return -EINVAL;
   }
   ds->place = calloc(ds->partitions + 1, sizeof(*ds->place));
+  ds->from = calloc(ds->partitions + 1, sizeof(*ds->from));
   ds->have = calloc(ds->partitions + 1, sizeof(*ds->have));
   ds->fd = malloc((ds->partitions + 1) * sizeof(*ds->fd));
-  if (!ds->place || !ds->have || !ds->fd) return -ENOMEM;
+  if (!ds->place || !ds->from || !ds->have || !ds->fd) return -ENOMEM;
   for (uint32_t p = 0; p < ds->partitions; p++) ds->fd[p] = -1;
   err = fs_stage_prepare(&ds->stage, why, why_size);
   if (err < 0) return err;
@@ -276,7 +277,8 @@ static void fs_daemon_serve(struct fs_daemon *d) {
   }
   fs_thread_prompt();
   if (fs_say_begin(d, &l, "ready") == 0 && fs_control_add_u64(&l, "staged", d->count.staged_bytes) == 0 &&
-      fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0 && fs_memory_tell(d, &l) == 0) {
+      fs_control_add_u64(&l, "reused", d->count.reused_bytes) == 0 &&
+      fs_control_add_u64(&l, "passed", d->count.passed_bytes) == 0 && fs_memory_tell(d, &l) == 0) {
     fs_say_line(&l);
   }
   while (fs_loop_round(d)) continue;
@@ -293,6 +295,7 @@ static bool fs_daemon_placed(struct fs_daemon *d) {
 }
 
 static bool fs_daemon_staged(struct fs_daemon *d) {
+  if (fs_peers_start(d) < 0) fs_daemon_fail(d, strerror(ENOMEM));
   if (fs_worker_start(d) < 0) fs_daemon_fail(d, "no thread can be started");
   while (!atomic_load(&d->worker_done)) (void)fs_loop_round(d); /* a stop ends the worker too */
   return !atomic_load(&d->stop);

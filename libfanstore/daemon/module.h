@@ -18,7 +18,8 @@ struct fs_backing_file;
 
 struct fs_module {
   const char *name; /* for messages */
-  /* Opens the directories that the module needs, before the launcher's placement. On an error,
+  /* Opens the directories and starts the threads that the module needs before the launcher's
+     placement. On an error,
      `why` gets a message. */
   fs_err (*open)(struct fs_daemon *d, char *why, size_t why_size);
   /* Makes the module's memory and threads, after staging and before the node serves. Clients

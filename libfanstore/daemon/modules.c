@@ -48,7 +48,9 @@ static fs_err cache_start(struct fs_daemon *d) {
   return fs_cache_new(&d->cache, bytes, most, fs_clients_pins, d);
 }
 
-static fs_err pool_start(struct fs_daemon *d) {
+/* Before the staging, which uses the pool. */
+static fs_err pool_open(struct fs_daemon *d, char *why, size_t why_size) {
+  (void)why, (void)why_size;
   return fs_iopool_start(&d->pool, FS_IO_THREADS, d->wake);
 }
 
@@ -142,7 +144,7 @@ static fs_err offline_start(struct fs_daemon *d) {
 
 /*
  * The order is that of the starts, and of the calls within a round:
- * - a module comes after those whose memory its `start` uses: pool after cache, replicas after names;
+ * - a module comes after those whose memory its `start` uses: fetch after cache, replicas after names;
  * - ctl is what clients map, and d->ctl says that the node serves. No message and no client is heard
  *   before all modules have started: listen is last;
  * - written comes before open files and lock holders: if a client dies, the home hears that nobody
@@ -159,9 +161,9 @@ static const struct fs_module table[] = {
      .timers = fs_sampler_timers,
      .client_gone = fs_sampler_client_gone,
      .leave = fs_sampler_leave},
-    {.name = "staging", .leave = fs_staging_leave},
+    {.name = "staging", .work = fs_peers_run, .busy = fs_peers_busy, .leave = fs_staging_leave},
     {.name = "cache", .start = cache_start},
-    {.name = "pool", .start = pool_start, .work = pool_work},
+    {.name = "pool", .open = pool_open, .work = pool_work},
     {.name = "fetch", .start = fs_fetcher_new, .look = fs_fetch_timers, .busy = fs_fetch_busy, .leave = fs_fetch_leave},
     {.name = "disk", .start = fs_disk_start, .work = fs_disk_reap, .timers = fs_disk_timers},
     {.name = "serve", .start = fs_server_new, .look = fs_server_timers, .busy = fs_server_busy},

@@ -17,7 +17,8 @@
  *   stage rank=K done=BYTES total=BYTES progress, at most a few times a second
  *   ready rank=K staged=BYTES           serving; local: bytes of partitions here; memory: bytes of
  *     reused=BYTES local=BYTES          memory; cached: percentage of the partitions that is read
- *     memory=BYTES cached=PERCENT       through the page cache
+ *     memory=BYTES cached=PERCENT       through the page cache; passed: of `staged`, what came from
+ *     passed=BYTES                      other nodes
  *   lost rank=K dataset=D part=P        could not be staged there: the launcher must not rely on it
  *   warn rank=K text=...                a warning for the user
  *   fail rank=K text=...                this daemon cannot start; the job is over
@@ -44,7 +45,7 @@
  *                                       docs/internals/messages.md): served served_bytes fetched
  *                                       fetched_bytes prefetched disk_bytes disk_kept_bytes
  *                                       checksum_errors timeouts dropped
- *                                       refused evictions staged_bytes reused_bytes clients
+ *                                       refused evictions staged_bytes reused_bytes passed_bytes clients
  *                                       replicated replicated_bytes outputs output_written
  *                                       cache_used cache_size queue processes fill_total fill_done
  *                                       wait_worst cpu_ms host_busy
@@ -77,7 +78,8 @@
  *                                       (ipc/node.h) stays for them
  * launcher -> rank 0 (stdin), which passes each on to all ranks
  *   place dataset=D first=P             partitions P, P+1, ...: ranks joined by '.', '-' none, '*'
- *     owners=0.2,1.3,-,*                all
+ *     owners=0.2,1.3<1,-,*<0            all; <K: those that do not have it get it from rank K, and
+ *                                       pass it on. Without <K each one reads shared storage
  *   go                                  placement complete: stage, then serve
  *   stagein                             all are ready: make the names of --stage-in's files
  *   finish [names=N] [keep=1]           COMMAND is over: count its outputs, name N, keep them, or

@@ -14,13 +14,15 @@
 #include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 10u
+#define FS_WIRE_VERSION 11u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,
   FS_TAG_CONTROL = 2,
   FS_TAG_NAMES = 3,
   FS_TAG_REPLICA = 4,
+  FS_TAG_PART = 5,        /* requests of type READ_PART */
+  FS_TAG_PIECE_FIRST = 6, /* their replies: 6 to 13 */
   FS_TAG_REPLY_FIRST = 16
 };
 enum fs_wire_type {
@@ -30,6 +32,8 @@ enum fs_wire_type {
   FS_WIRE_READ_OUTPUT = 4, /* bytes of an output at its home, as they are now; may be fewer than
                               requested */
   FS_WIRE_READ_BATCH = 5,  /* a batch (ipc/batch.h); may be shorter than requested */
+  FS_WIRE_READ_PART = 6,   /* during staging, bytes of the file of a partition; 0 bytes: whether it is staged.
+                              EAGAIN: not yet, and reserved[0] counts the staging's progress */
 };
 
 #define FS_WIRE_BARE_LEAST 32768u /* least length of a bare read; above a struct fs_wire_rep */

@@ -166,15 +166,15 @@ static void start(void) {
   ds->fd = malloc(2 * sizeof(*ds->fd));
   ds->place = calloc(2, sizeof(*ds->place));
   ds->fd[1] = -1;
-  ds->have[0] = true;
+  ds->have[0] = d->passing = true;
   make_segment(0);
   ds->place[0] = (struct fs_placement){.owner = {0, 1}, .owners = 2, .flags = FS_PLACE_LOCAL};
   ds->place[1] = (struct fs_placement){.owner = {1, 2}, .owners = 2};
   static fs_err (*const start[])(struct fs_daemon *) = {
-      fs_fetcher_new,    fs_server_new,     fs_leases_start,     fs_ctl_build,
-      fs_service_start,  fs_backing_new,    fs_forwarders_new,   fs_node_segments_new,
-      fs_written_new,    fs_open_files_new, fs_stageout_start,   fs_stagein_start,
-      fs_replicas_start, fs_locks_new,      fs_lock_holders_new, fs_sampler_new};
+      fs_fetcher_new,    fs_server_new,     fs_leases_start,      fs_ctl_build,   fs_service_start,
+      fs_backing_new,    fs_forwarders_new, fs_node_segments_new, fs_written_new, fs_open_files_new,
+      fs_stageout_start, fs_stagein_start,  fs_replicas_start,    fs_locks_new,   fs_lock_holders_new,
+      fs_sampler_new,    fs_peers_start};
   fs_err err = fs_cache_new(&d->cache, config.cache_bytes, FS_OUTPUT_BLOCK, fs_clients_pins, d);
   if (err == 0) err = fs_iopool_start(&d->pool, 1, d->wake);
   for (size_t i = 0; err == 0 && i < FS_ARRAY_LEN(start); i++) err = start[i](d);
@@ -250,7 +250,7 @@ static void a_request(uint32_t from) {
   take(&r, sizeof(r));
   r.magic = FS_WIRE_MAGIC;
   r.version = FS_WIRE_VERSION;
-  r.type = byte() % 5;
+  r.type = byte() % 7;
   r.tag = FS_TAG_REPLY_FIRST + r.tag % 2048;
   if (byte() & 3) { /* of something that there is */
     r.dataset = 0;
@@ -259,8 +259,9 @@ static void a_request(uint32_t from) {
     r.length %= FS_BLOCK_SIZE_MIN + 2;
     r.file = FS_OUTPUT_ID_MAKE(r.file % RANKS, r.file >> 8 & 7);
   }
+  if (r.type == FS_WIRE_READ_PART) r.tag = FS_TAG_PIECE_FIRST + r.tag % 9;
   r.sum = fs_wire_sum(&r, 0);
-  arrive(from, FS_TAG_REQUEST, &r, sizeof(r) - (byte() == 1));
+  arrive(from, r.type == FS_WIRE_READ_PART ? FS_TAG_PART : FS_TAG_REQUEST, &r, sizeof(r) - (byte() == 1));
 }
 
 static void a_reply(void) {

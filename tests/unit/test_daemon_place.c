@@ -2,6 +2,7 @@
 /* The placement as a node sees it, from the launcher's lines; and names of jobs. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +23,13 @@ static int setup(void **state) {
   d->datasets = 1;
   d->data[0].partitions = PARTS;
   d->data[0].place = calloc(PARTS, sizeof(*d->data[0].place));
+  d->data[0].from = calloc(PARTS, sizeof(*d->data[0].from));
   return 0;
 }
 static int teardown(void **state) {
   (void)state;
   free(d->data[0].place);
+  free(d->data[0].from);
   free(d);
   return 0;
 }
@@ -71,6 +74,45 @@ static void test_more_owners_than_room(void **state) {
   assert_true(d->data[0].place[0].flags & FS_PLACE_LOCAL);
 }
 
+static uint16_t from(uint32_t rank, const char *owners) {
+  char line[128];
+  net.rank = rank;
+  snprintf(line, sizeof(line), "@fs place dataset=0 first=1 owners=%s", owners);
+  assert_int_equal(apply(line), 0);
+  return d->data[0].from[1];
+}
+
+/* Each rank gets the partition from the one above it in a binary tree, whose top is the source. */
+static void test_from(void **state) {
+  (void)state;
+  assert_int_equal(from(2, "2.3"), FS_FROM_SHARED);
+  assert_false(d->passing);
+  assert_int_equal(from(3, "2.3<2"), 2);
+  assert_true(d->passing);
+  assert_int_equal(from(2, "2.3<2"), FS_FROM_SHARED);
+  assert_int_equal(from(2, "2.3<7"), 7); /* which is no owner, and has it */
+  assert_int_equal(from(3, "2.3<7"), 7);
+  assert_int_equal(from(7, "2.3<7"), FS_FROM_SHARED);
+  assert_int_equal(from(5, "2.3<7"), FS_FROM_SHARED);
+  assert_int_equal(from(4, "1.2.3.4.5.6<3"), 1); /* 3, then 1 2, then 4 5 6 */
+  assert_int_equal(from(6, "1.2.3.4.5.6<3"), 2);
+  for (uint32_t nodes = 1; nodes <= 9; nodes++) {
+    net.nodes = nodes;
+    for (uint32_t source = 0; source < nodes; source++) {
+      char text[16];
+      snprintf(text, sizeof(text), "*<%u", source);
+      for (uint32_t rank = 0; rank < nodes; rank++) {
+        unsigned steps = 0;
+        for (uint32_t at = rank; at != source; steps++) { /* all ways end at the source, soon */
+          at = from(at, text);
+          assert_true(at < nodes && steps < 4);
+        }
+      }
+      assert_int_equal(from(source, text), FS_FROM_SHARED);
+    }
+  }
+}
+
 static void test_refused(void **state) {
   (void)state;
   static const char *const bad[] = {"@fs place",
@@ -84,7 +126,10 @@ static void test_refused(void **state) {
                                     "@fs place dataset=0 first=0 owners=1.",
                                     "@fs place dataset=0 first=0 owners=",
                                     "@fs place dataset=0 first=0 owners=1,,2",
-                                    "@fs place dataset=0 first=0 owners=1.*"};
+                                    "@fs place dataset=0 first=0 owners=1.*",
+                                    "@fs place dataset=0 first=0 owners=1<8",
+                                    "@fs place dataset=0 first=0 owners=1<",
+                                    "@fs place dataset=0 first=0 owners=*<1<1"};
   for (size_t i = 0; i < FS_ARRAY_LEN(bad); i++) assert_int_equal(apply(bad[i]), -EINVAL);
 }
 
@@ -117,7 +162,8 @@ static void test_job_names(void **state) {
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_lists),   TEST(test_all_nodes), TEST(test_more_owners_than_room),
-                                     TEST(test_refused), TEST(test_lost),      TEST(test_job_names)};
+  const struct CMUnitTest tests[] = {TEST(test_lists),    TEST(test_all_nodes), TEST(test_more_owners_than_room),
+                                     TEST(test_refused),  TEST(test_lost),      TEST(test_from),
+                                     TEST(test_job_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

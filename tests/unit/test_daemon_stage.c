@@ -120,7 +120,7 @@ static void start(struct fixture *f, struct fs_stage *s, int node) {
 static void stage_all(struct fixture *f, struct fs_stage *s) {
   if (fs_stage_index(s, f->why, sizeof(f->why)) < 0) fail_msg("%s", f->why);
   for (uint32_t p = 0; p < PARTS; p++)
-    if (fs_stage_partition(s, p, NULL, NULL, f->why, sizeof(f->why)) < 0) fail_msg("%s", f->why);
+    if (fs_stage_partition(s, p, NULL, NULL, NULL, f->why, sizeof(f->why)) < 0) fail_msg("%s", f->why);
 }
 
 static unsigned have(const struct fs_stage *s) {
@@ -202,7 +202,7 @@ static void emulated_nodes_are_apart(void **state) {
   start(f, &f->s, 0);
   start(f, &other, 1);
   assert_non_null(strstr(other.local, "/local/fanstore-node1/"));
-  assert_int_equal(fs_stage_partition(&f->s, 0, NULL, NULL, f->why, sizeof(f->why)), 0);
+  assert_int_equal(fs_stage_partition(&f->s, 0, NULL, NULL, NULL, f->why, sizeof(f->why)), 0);
   assert_int_equal(have(&f->s), 1);
   assert_int_equal(have(&other), 0);
   fs_stage_close(&other);
@@ -301,17 +301,17 @@ static void unsynced_is_not_trusted(void **state) {
   struct stat before, after;
   start(f, &f->s, -1);
   unsyncable = ".new-part-00001";
-  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EIO);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why)), -EIO);
   assert_int_equal(entries(f->s.local), 2); /* the two locks */
   unsyncable = ".new-part-00001.stamp";
-  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EIO);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why)), -EIO);
   assert_int_equal(have(&f->s), 0);
   assert_int_equal(entries(f->s.local), 3); /* and a copy that lacks its stamp */
   snprintf(path, sizeof(path), "%s/part-00001", f->s.local);
   assert_int_equal(stat(path, &before), 0);
   unsyncable = "part-00001";
   assert_int_equal(link(path, strcat(strcpy(f->why, f->dir), "/kept")), 0); /* its inode is not used again */
-  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), 0);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why)), 0);
   unsyncable = NULL;
   assert_int_equal(have(&f->s), 2);
   assert_int_equal(stat(path, &after), 0);
@@ -323,18 +323,18 @@ static void bad_source_is_refused(void **state) {
   char path[300];
   start(f, &f->s, -1);
   flip(f->source, "part-00001", 56 << 20, true);
-  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "ds/part-00001: damaged"));
   flip(f->source, "part-00000", 128, true); /* its number, in the header page */
-  assert_int_equal(fs_stage_partition(&f->s, 0, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
+  assert_int_equal(fs_stage_partition(&f->s, 0, NULL, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "part-00000"));
   snprintf(path, sizeof(path), "%s/part-00002", f->source);
   assert_int_equal(truncate(path, 4096), 0);
-  assert_int_equal(fs_stage_partition(&f->s, 2, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
+  assert_int_equal(fs_stage_partition(&f->s, 2, NULL, NULL, NULL, f->why, sizeof(f->why)), -EBADMSG);
   assert_non_null(strstr(f->why, "truncated"));
   assert_int_equal(unlink(path), 0);
-  assert_int_equal(fs_stage_partition(&f->s, 2, NULL, NULL, f->why, sizeof(f->why)), -ENOENT);
-  assert_int_equal(fs_stage_partition(&f->s, 99, NULL, NULL, f->why, sizeof(f->why)), -EINVAL);
+  assert_int_equal(fs_stage_partition(&f->s, 2, NULL, NULL, NULL, f->why, sizeof(f->why)), -ENOENT);
+  assert_int_equal(fs_stage_partition(&f->s, 99, NULL, NULL, NULL, f->why, sizeof(f->why)), -EINVAL);
   assert_int_equal(have(&f->s), 0);
   assert_int_equal(entries(f->s.local), 2); /* the two locks */
 }
@@ -364,10 +364,10 @@ static void stopping_leaves_nothing(void **state) {
   struct fixture *f = *state;
   uint64_t limit = 6u << 20;
   start(f, &f->s, -1);
-  assert_int_equal(fs_stage_partition(&f->s, 1, stop_at, &limit, f->why, sizeof(f->why)), -ECANCELED);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, stop_at, &limit, f->why, sizeof(f->why)), -ECANCELED);
   assert_int_equal(entries(f->s.local), 2);
   limit = UINT64_MAX;
-  assert_int_equal(fs_stage_partition(&f->s, 1, stop_at, &limit, f->why, sizeof(f->why)), 0);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, stop_at, &limit, f->why, sizeof(f->why)), 0);
 }
 
 /* A file size limit stands for a full disk (fallocate and write give EFBIG). */
@@ -378,7 +378,7 @@ static void no_room_leaves_nothing(void **state) {
   if (pid == 0) {
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){1u << 20, 1u << 20});
-    fs_err err = fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why));
+    fs_err err = fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why));
     _exit(err == -ENOSPC ? 0 : 1);
   }
   int status;
@@ -395,9 +395,9 @@ static fs_err abandon(void *stage, uint64_t done) {
 static void fragments_are_swept(void **state) {
   struct fixture *f = *state;
   start(f, &f->s, -1);
-  assert_true(fs_stage_partition(&f->s, 1, abandon, &f->s, f->why, sizeof(f->why)) < 0);
+  assert_true(fs_stage_partition(&f->s, 1, NULL, abandon, &f->s, f->why, sizeof(f->why)) < 0);
   assert_int_equal(entries(f->s.local), 2);
-  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, f->why, sizeof(f->why)), -ECANCELED);
+  assert_int_equal(fs_stage_partition(&f->s, 1, NULL, NULL, NULL, f->why, sizeof(f->why)), -ECANCELED);
   put(f->s.local, ".new-part-00001", "half", 4);
   fs_stage_close(&f->s);
   start(f, &f->s, -1);

@@ -224,11 +224,62 @@ static void only_staged(void **state) {
   for (uint64_t p = 0; p < 3; p++) f->staged[1 * 4 + p] = true;
   f->room[1] = 0;
   compute(f);
-  for (uint64_t p = 0; p < 3; p++) {
-    assert_int_equal(f->out[p].owners, 1);
-    assert_int_equal(f->out[p].owner[0], 1);
+  for (uint64_t p = 0; p < 3; p++) { /* the second copy comes from the first */
+    assert_int_equal(f->out[p].owners, 2);
+    assert_true(f->out[p].owner[0] == 1 || f->out[p].owner[1] == 1);
+    assert_true(f->out[p].passed);
+    assert_int_equal(f->out[p].source, 1);
   }
   assert_int_equal(f->out[3].owners, 0);
+  f->in.replicas = 3; /* on all nodes */
+  compute(f);
+  for (uint64_t p = 0; p < 3; p++) assert_true(f->out[p].everywhere && f->out[p].source == 1);
+  assert_false(f->out[3].everywhere);
+  assert_int_equal(f->out[3].owners, 0);
+  free(f);
+}
+
+static bool is_owner(const struct fs_owners *o, uint32_t node) {
+  for (unsigned i = 0; i < o->owners; i++)
+    if (o->owner[i] == node) return true;
+  return o->everywhere;
+}
+
+/* One node reads a partition from shared storage: the source, unless a node has it. */
+static void sources(void **state) {
+  (void)state;
+  for (uint32_t copies = 1; copies <= 6; copies++) {
+    struct fixture *f = make(6, 60, copies);
+    uint64_t passes[6] = {0};
+    compute(f);
+    for (uint64_t p = 0; p < 60; p++) {
+      assert_int_equal(f->out[p].passed, copies > 1);
+      if (copies > 1) assert_true(is_owner(&f->out[p], f->out[p].source));
+      if (copies > 1) passes[f->out[p].source] += 1000;
+    }
+    for (uint32_t n = 0; copies > 1 && n < 6; n++) assert_in_range(passes[n], 8000, 12000);
+    stage(f);
+    compute(f);
+    for (uint64_t p = 0; p < 60; p++) assert_false(f->out[p].passed); /* nobody lacks it */
+    free(f);
+  }
+  struct fixture *f = make(3, 2, 2);
+  f->staged[2 * 2 + 0] = true; /* node 2 has partition 0 */
+  f->room[2] = 0;              /* and no room for more */
+  compute(f);
+  assert_true(f->out[0].passed);
+  assert_int_equal(f->out[0].source, 2);
+  assert_true(f->out[1].passed);
+  assert_int_not_equal(f->out[1].source, 2);
+  free(f);
+  f = make(2, 4, 1);
+  for (uint64_t p = 0; p < 4; p++) f->staged[p] = true; /* node 0 has all */
+  compute(f);
+  for (uint64_t p = 0; p < 4; p++) {
+    assert_int_equal(f->out[p].passed, f->out[p].owner[0] == 1);
+    if (f->out[p].passed) assert_int_equal(f->out[p].source, 0); /* which is no owner */
+  }
+  assert_true(f->out[0].passed + f->out[1].passed + f->out[2].passed + f->out[3].passed == 2);
   free(f);
 }
 
@@ -244,7 +295,7 @@ int main(void) {
       cmocka_unit_test(balanced),    cmocka_unit_test(replicas),    cmocka_unit_test(everywhere),
       cmocka_unit_test(reused),      cmocka_unit_test(rebalanced),  cmocka_unit_test(little_room),
       cmocka_unit_test(shared_room), cmocka_unit_test(many_nodes),  cmocka_unit_test(first_copies_first),
-      cmocka_unit_test(empty),       cmocka_unit_test(only_staged),
+      cmocka_unit_test(empty),       cmocka_unit_test(only_staged), cmocka_unit_test(sources),
   };
   return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }

@@ -20,14 +20,17 @@ struct fs_stage {
   _Atomic int copying; /* staging's: enum fs_stage_copying of dir.h */
 };
 
+#define FS_FROM_SHARED UINT16_MAX /* from shared storage */
+
 struct fs_dataset {
   struct fs_stage stage;
   char mount[PATH_MAX];
   uint32_t partitions;
   uint32_t max_stored; /* length of the longest stored block */
   struct fs_placement *place;
-  bool *have; /* which partitions are staged on this node */
-  int *fd;    /* descriptors of staged partitions; -1: opened by name for each read */
+  uint16_t *from; /* rank from which a partition of this node comes, or FS_FROM_SHARED */
+  bool *have;     /* which partitions are staged on this node */
+  int *fd;        /* descriptors of staged partitions; -1: opened by name for each read */
 };
 
 #endif

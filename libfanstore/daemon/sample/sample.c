@@ -89,6 +89,7 @@ static void put_own(struct fs_values *v, const struct fs_daemon *d, uint64_t dam
   put(v, "evictions", evictions);
   put(v, "staged_bytes", d->count.staged_bytes);
   put(v, "reused_bytes", d->count.reused_bytes);
+  put(v, "passed_bytes", d->count.passed_bytes);
   put(v, "replicated", d->count.replicated);
   put(v, "replicated_bytes", d->count.replicated_bytes);
   put(v, "clients", d->clients.attached);

@@ -16,11 +16,19 @@ struct fs_owners {
   uint32_t rank[FS_MAX_OWNERS * 4];
   uint32_t n;
   bool all;
+  bool passed;     /* the owners get it from each other, and the first from `source` */
+  uint32_t source; /* an owner, or another rank that has it */
 };
 
-/* Parses "3.1", "-" or "*". */
+/* Parses "3.1", "-" or "*", each with "<5" behind it if the source is 5. */
 static fs_err fs_place_owners(char *text, uint32_t nodes, struct fs_owners *o) {
+  uint64_t source = 0;
+  char *tail = strchr(text, '<');
   o->n = 0;
+  o->passed = tail != NULL;
+  if (tail) *tail = '\0';
+  if (tail && fs_parse_u64(tail + 1, 0, nodes - 1, &source) < 0) return -EINVAL;
+  o->source = (uint32_t)source;
   o->all = strcmp(text, "*") == 0;
   if (o->all || strcmp(text, "-") == 0) return 0;
   for (char *cursor = text, *word; (word = strsep(&cursor, ".")) != NULL;) {
@@ -54,6 +62,20 @@ static void fs_place_fill(struct fs_placement *p, const struct fs_owners *o, uin
   }
 }
 
+/* Returns the rank from which this node gets the partition. The ranks are a binary tree: first the
+   source, then the owners in their order, or from the source on if they are all. */
+static uint16_t fs_place_from(const struct fs_owners *o, uint32_t self, uint32_t nodes) {
+  uint32_t at = 0, order[FS_ARRAY_LEN(o->rank) + 1] = {o->source}, n = 1;
+  if (!o->passed || self == o->source) return FS_FROM_SHARED;
+  if (o->all) return (uint16_t)((((self + nodes - o->source) % nodes - 1) / 2 + o->source) % nodes);
+  for (uint32_t i = 0; i < o->n; i++) {
+    if (o->rank[i] == o->source) continue;
+    if (o->rank[i] == self) at = n;
+    order[n++] = o->rank[i];
+  }
+  return at == 0 ? FS_FROM_SHARED : (uint16_t)order[(at - 1) / 2];
+}
+
 fs_err fs_place_apply(struct fs_daemon *d, const struct fs_control *c) {
   uint64_t dataset, part;
   if (fs_control_get_u64(c, "dataset", &dataset) < 0 || dataset >= d->datasets) return -EINVAL;
@@ -67,6 +89,8 @@ fs_err fs_place_apply(struct fs_daemon *d, const struct fs_control *c) {
     struct fs_owners o;
     if (part >= ds->partitions || fs_place_owners(word, d->net->nodes, &o) < 0) return -EINVAL;
     fs_place_fill(&ds->place[part], &o, d->net->rank, d->net->nodes);
+    ds->from[part] = fs_place_from(&o, d->net->rank, d->net->nodes);
+    d->passing = d->passing || o.passed;
   }
   return 0;
 }

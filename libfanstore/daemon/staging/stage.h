@@ -20,6 +20,15 @@
    negative errno to stop. */
 typedef fs_err fs_stage_progress_fn(void *ctx, uint64_t done_bytes);
 
+/* Where a copy's bytes come from, if not from the source: another node. */
+struct fs_stage_peer {
+  /* Reads n bytes at `off`: called for the file's bytes in order. After an error that is not
+     -ECANCELED the rest comes from the source. */
+  fs_err (*read)(void *ctx, void *buf, size_t n, uint64_t off);
+  void *ctx;
+  uint64_t bytes; /* read in this way */
+};
+
 /* Finds the name of the local directory, without making it, and opens the dataset's index and
    checks its manifest. emulated_node is negative unless several nodes share this host. */
 fs_err fs_stage_open(struct fs_stage *s, const char *source, const char *local_root, int emulated_node, char *why,
@@ -37,10 +46,11 @@ uint64_t fs_stage_free_bytes(const char *local_root);
 void fs_stage_scan(const struct fs_stage *s, bool *have);
 /* Copies the index (verified in full) and switches s->index to it. */
 fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size);
-/* Copies, checks, syncs, renames and stamps partition p. A complete copy without a stamp is only
-   checked and stamped. -ENOSPC, -EBADMSG and all other errors leave nothing behind. */
-fs_err fs_stage_partition(struct fs_stage *s, uint32_t p, fs_stage_progress_fn *progress, void *ctx, char *why,
-                          size_t why_size);
+/* Copies, checks, syncs, renames and stamps partition p, from the peer unless it is NULL. A complete
+   copy without a stamp is only checked and stamped. -ENOSPC, -EBADMSG and all other errors leave
+   nothing behind. */
+fs_err fs_stage_partition(struct fs_stage *s, uint32_t p, struct fs_stage_peer *peer, fs_stage_progress_fn *progress,
+                          void *ctx, char *why, size_t why_size);
 /* Moves a complete and synced file of partition p, which the caller has just packed, into this node's
    directory, and stamps it. `from` is on the same file system. */
 fs_err fs_stage_adopt(struct fs_stage *s, uint32_t p, int from, const char *name, char *why, size_t why_size);
