@@ -84,7 +84,8 @@ static void print_json(const struct fs_dataset *ds, const struct info *info) {
   printf(" \"plain_bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"index_size\": %" PRIu64
          ", \"max_depth\": %" PRIu32 ",\n",
          h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
-  printf(" \"unused_bytes\": %" PRIu64 ",\n", info->unused);
+  printf(" \"unused_bytes\": %" PRIu64 ", \"nodes_only\": %s,\n", info->unused,
+         fs_dataset_only_nodes(ds) ? "true" : "false");
   printf(" \"codecs\": [");
   print_codecs(&ds->ix, &k);
   printf("\n ],\n");
@@ -143,7 +144,8 @@ static void print_text(const struct fs_dataset *ds, const struct info *info) {
   print_size("index", m->index_size);
   printf("codec          %s\n", m->codec);
   fs_suffixes_print(&ds->ix);
-  printf("partitions     %" PRIu64 "\n", ds->ix.nparts);
+  printf("partitions     %" PRIu64 "%s\n", ds->ix.nparts,
+         fs_dataset_only_nodes(ds) ? " (on the nodes only: --nodes-only)" : "");
   for (uint64_t i = 0; i < ds->ix.nparts; i++) {
     char name[FS_PART_NAME_SIZE], size[32], files[32];
     const struct fs_part_rec *p = &ds->ix.parts[i];

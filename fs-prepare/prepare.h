@@ -124,6 +124,13 @@ void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
+/* Returns true if no partition is in the dataset's directory: pack --nodes-only. */
+bool fs_dataset_only_nodes(const struct fs_dataset *ds);
+/* Returns 0, or -ENOENT after one line if no partition is there. instead: what the user can do. */
+fs_err fs_dataset_need_parts(const struct fs_dataset *ds, const char *instead);
+/* Opens the directory in which jobs with this --local-dir have staged the dataset on this host, and
+   writes its path. node: of --emulate, or -1. Returns the descriptor, or a negative errno. */
+fs_fd fs_copies_open(const struct fs_dataset *ds, const char *local_dir, int node, char path[PATH_MAX]);
 /* Returns the length of a name's suffix, without its dot: 1 to 12 letters and digits, of which one is a
    letter. Else returns 0. */
 size_t fs_suffix(const char *name, size_t len);

@@ -378,7 +378,8 @@ int fs_prep_unpack(int argc, char **argv) {
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
   if (fs_dataset_open(&u.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   u.dir = cli.word[1];
-  int status = unpack(&u);
+  fs_err err = fs_dataset_need_parts(&u.ds, "copy the files in a job: fs-launch ... -- cp -a MOUNT DIR");
+  int status = err < 0 ? FS_EXIT_FAILED : unpack(&u);
   if (u.root >= 0) close(u.root);
   fs_dataset_close(&u.ds);
   fs_globs_free(&u.files);

@@ -154,13 +154,13 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
 
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
+  const char *advice = s->v->local_dir != NULL ? "remove this file, and the next job gets it from elsewhere"
+                                               : "give verify --repair-from PLACE, or pack again";
   s->v->part[s->number] = s->unreadable ? FS_UNCHECKED : FS_DAMAGED;
-  const char *what = s->unreadable               ? "not checked"
-                     : s->v->repair_from != NULL ? "damaged"
-                                                 : "damaged; give verify --repair-from PLACE, or pack again";
-  if (s->told) return;
-  fs_say("%s/%s: %s; %" PRIu64 " block%s %s", s->v->ds.path, fs_part_name(s->number, name), s->why, s->bad_blocks,
-         fs_plural(s->bad_blocks), what);
+  if (s->told || s->v->all_missing) return;
+  const bool advise = !s->unreadable && s->v->repair_from == NULL;
+  fs_say("%s/%s: %s; %" PRIu64 " block%s %s%s%s", s->v->where, fs_part_name(s->number, name), s->why, s->bad_blocks,
+         fs_plural(s->bad_blocks), s->unreadable ? "not checked" : "damaged", advise ? "; " : "", advise ? advice : "");
 }
 
 static void verify_part(struct fs_verify *v, uint64_t number, bool told) {
@@ -201,11 +201,9 @@ static uint64_t count_parts(const struct fs_verify *v, uint8_t state) {
   return n;
 }
 
-static int report(struct fs_verify *v) {
-  const struct fs_index *ix = &v->ds.ix;
-  FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
-  uint64_t count[3] = {0};
-  for (uint64_t i = 0; i < ix->nentries; i++) {
+/* Names the files that are not good, and counts files by their state. */
+static void report_files(struct fs_verify *v, uint64_t count[3]) {
+  for (uint64_t i = 0; i < v->ds.ix.nentries; i++) {
     uint8_t state = atomic_load(&v->state[i]);
     count[state]++;
     if (state == 0) continue;
@@ -213,6 +211,13 @@ static int report(struct fs_verify *v) {
     FS_AUTO_FREE char *name = fs_prep_name(path != NULL ? path : "?");
     printf("%s: %s\n", state == FS_DAMAGED ? "damaged" : "not checked", name);
   }
+}
+
+static int report(struct fs_verify *v) {
+  const struct fs_index *ix = &v->ds.ix;
+  FS_AUTO_FREE char *shown = fs_prep_name(v->ds.path);
+  uint64_t count[3] = {0};
+  report_files(v, count);
   uint64_t bad_parts = count_parts(v, FS_DAMAGED), unread_parts = count_parts(v, FS_UNCHECKED);
   char plain[32], stored[32], files[32], blocks[32], parts[32];
   const struct fs_index_header *h = ix->hdr;
@@ -269,14 +274,62 @@ static fs_err repair(struct fs_verify *v) {
   return 0;
 }
 
-/* Returns true if the dataset's directory has no partition at all. */
-static bool has_no_partitions(struct fs_verify *v) {
-  for (uint32_t i = 0; i < v->ds.ix.nparts; i++) {
-    const int fd = fs_dataset_part(&v->ds, i);
-    fs_dataset_part_done(&v->ds, i, fd);
-    if (fd != -ENOENT) return false;
+#define EMULATED_NODES 64 /* of fs-launch --emulate */
+
+/* Scans the copies in one directory. Returns how many there are; *bad is increased by those that are
+   not good. */
+static uint64_t verify_copies_in(struct fs_verify *v, const char *path, uint64_t *bad) {
+  FS_AUTO_FREE uint8_t *there = calloc(v->ds.ix.nparts + 1, 1);
+  FS_AUTO_FREE char *shown = fs_prep_name(path);
+  char name[FS_PART_NAME_SIZE];
+  uint64_t n = 0, wrong = 0;
+  if (there == NULL) return 0;
+  for (uint32_t p = 0; p < v->ds.ix.nparts; p++) {
+    fs_dataset_part_forget(&v->ds, p);
+    v->part[p] = FS_GOOD;
+    if (faccessat(v->ds.dir, fs_part_name(p, name), F_OK, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    there[p] = FS_DAMAGED; /* verify_one takes these */
+    n++;
   }
-  return v->ds.ix.nparts != 0;
+  v->where = path;
+  if (n > 0) verify_parts(v, &(struct again){v, there});
+  for (uint64_t p = 0; p < v->ds.ix.nparts; p++) wrong += there[p] && v->part[p] != FS_GOOD;
+  if (wrong > 0)
+    printf("%s: damaged: %" PRIu64 " of %" PRIu64 " partitions\n", shown, wrong, n);
+  else if (n > 0)
+    printf("%s: good: %" PRIu64 " of the dataset's %" PRIu64 " partitions\n", shown, n, (uint64_t)v->ds.ix.nparts);
+  *bad += wrong;
+  return n;
+}
+
+/* Scans the copies that jobs have staged on this host. */
+static int verify_copies(struct fs_verify *v) {
+  uint64_t n = 0, bad = 0, count[3] = {0};
+  char path[PATH_MAX];
+  for (int node = -1; node < EMULATED_NODES; node++) {
+    fs_fd dir = fs_copies_open(&v->ds, v->local_dir, node, path);
+    if (dir == -ENOENT || dir == -ENOTDIR) continue;
+    if (dir < 0) {
+      fs_say("%s: %s", path, strerror(-dir));
+      bad++;
+      continue;
+    }
+    close(v->ds.dir);
+    v->ds.dir = dir;
+    n += verify_copies_in(v, path, &bad);
+  }
+  report_files(v, count);
+  if (n == 0 && bad == 0) fs_say("%s: no partition of %s is there", v->local_dir, v->ds.path);
+  return n > 0 && bad == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
+}
+
+/* Says once that the partitions are on the nodes. Returns 0 if there is something to do all the same. */
+static fs_err look_for_parts(struct fs_verify *v) {
+  if (v->local_dir != NULL) return 0;
+  if (v->repair_from == NULL)
+    return fs_dataset_need_parts(&v->ds, "run verify --local-dir DIR on each, or verify --repair-from PLACE, which makes them here");
+  v->all_missing = fs_dataset_only_nodes(&v->ds);
+  return 0;
 }
 
 static int verify(struct fs_verify *v) {
@@ -288,25 +341,26 @@ static int verify(struct fs_verify *v) {
     return FS_EXIT_FAILED;
   }
   if (v->repair_from != NULL && fs_repair_check(v) < 0) return FS_EXIT_FAILED;
-  if (v->repair_from == NULL && has_no_partitions(v)) {
-    fs_say("%s: none of its partitions is here: pack --nodes-only leaves them on the nodes; verify --repair-from PLACE "
-           "makes them here",
-           v->ds.path);
-    return FS_EXIT_FAILED;
-  }
   err = collect(v);
   if (err < 0) {
     fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
     return FS_EXIT_FAILED;
   }
+  if (look_for_parts(v) < 0) return FS_EXIT_FAILED;
+  if (v->local_dir != NULL) return verify_copies(v);
   verify_parts(v, &(struct again){v, NULL});
+  v->all_missing = false;
   if (v->repair_from != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
   fs_progress_stop(&v->progress, err == 0);
   return err < 0 ? FS_EXIT_FAILED : report(v);
 }
 
-enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM };
+enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM, OPT_LOCAL_DIR };
 static const struct fs_opt options[] = {
+    {"local-dir", 'l', "DIR",
+     "check the copies that fs-launch --local-dir, place or pack have left in DIR\non this host, not DATASET's own "
+     "partitions",
+     OPT_LOCAL_DIR},
     {"repair-from", 0, "PLACE",
      "make damaged partitions again from PLACE: a copy of DATASET, or the\ndirectory that it was packed from (of an "
      "archive: what tar -x makes of it)",
@@ -318,7 +372,8 @@ static const struct fs_opt options[] = {
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_verify *v = ctx;
   if (id == OPT_REPAIR_FROM) v->repair_from = value;
-  if (id == OPT_REPAIR_FROM) return 0;
+  if (id == OPT_LOCAL_DIR) v->local_dir = value;
+  if (id == OPT_REPAIR_FROM || id == OPT_LOCAL_DIR) return 0;
   return id == OPT_JOBS ? fs_prep_jobs(value, &v->jobs) : -EINVAL;
 }
 
@@ -336,6 +391,11 @@ int fs_prep_verify(int argc, char **argv) {
       .set = set,
       .ctx = &v};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
+  if (v.local_dir != NULL && v.repair_from != NULL) {
+    fs_say("verify: --repair-from: leave it out with --local-dir, whose copies the next job makes again");
+    return FS_EXIT_USAGE;
+  }
+  v.where = cli.word[0];
   if (fs_dataset_open(&v.ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   fs_progress_start(&v.progress, NULL);
   int status = verify(&v);

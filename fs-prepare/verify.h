@@ -18,6 +18,9 @@ struct fs_verify {
   struct fs_dataset ds;
   unsigned jobs;
   const char *repair_from;  /* or NULL */
+  const char *local_dir;    /* check the copies that are staged there, or NULL */
+  const char *where;        /* directory of the partitions */
+  bool all_missing;         /* which is said once, and not for each */
   struct fs_vblock *blocks; /* by partition; a partition's are sorted when it has been scanned */
   uint64_t nblocks;
   uint64_t *first;        /* first block of each partition, and the end */

@@ -43,6 +43,7 @@ static fs_err find_used(struct fs_update *u) {
 fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t) {
   struct stat st;
   fs_err err = fs_dataset_open_checked(&u->old, t->path);
+  if (err == 0) err = fs_dataset_need_parts(&u->old, "pack SOURCE again with --force");
   if (err < 0) return err;
   take_options(u, o);
   if (o->block_size != u->old.ix.hdr->block_size || o->align != u->old.ix.hdr->align) {

@@ -71,6 +71,32 @@ expect_status 125 launch --emulate 2 --dataset only -- true
 one_line err '/only: 2 of 8 partitions are on no node of this job \(2, 5\): '
 expect_status 125 launch --emulate 3 --dataset only --purge -- true
 one_line err 'leave --purge out'
+for command in "verify only" "unpack only out.dir" "pack --update source only"; do
+  # shellcheck disable=SC2086
+  expect_status 1 "$bin/fs-prepare" $command
+  one_line err 'only: its partitions are on the nodes only \(--nodes-only\); '
+done
+"$bin/fs-prepare" info only | grep -q '^partitions .* (on the nodes only: --nodes-only)$' || fail "info"
+"$bin/fs-prepare" info --json only | grep -q '"nodes_only": true' || fail "info --json"
+"$bin/fs-prepare" diff only source || fail "diff"
+"$bin/fs-prepare" list only >out && grep -qx large out || fail "list"
+"$bin/fs-prepare" verify --local-dir local only >out || fail "$(cat out)"
+equal "good directories" 3 "$(grep -cE 'fanstore-node[012]/[0-9a-f]{32}: good: [23] of the dataset.s 8 partitions$' out)"
+copy=$(echo local/fanstore-node1/*/part-00001)
+cp -p "$copy" sound
+printf '\376\377' | dd of="$copy" bs=1 seek=6000 conv=notrunc status=none
+expect_status 1 "$bin/fs-prepare" verify --local-dir local only
+one_line err 'part-00001: damaged: checksums differ; 1 block damaged; remove this file'
+grep -q '^damaged: ' out || fail "no damaged file is named"
+grep -qE 'node1/.*: damaged: 1 of 3 partitions$' out || fail "$(cat out)"
+mv -f sound "$copy"
+expect_status 1 "$bin/fs-prepare" verify --local-dir "$work/source" only
+one_line err 'source: no partition of only is there$'
+expect_status 2 "$bin/fs-prepare" verify --local-dir local --repair-from source only
+cp -r only whole
+"$bin/fs-prepare" verify --repair-from source whole >out 2>err || fail "$(cat err)"
+[ ! -s err ] || fail "$(cat err)"
+"$bin/fs-prepare" verify whole >out || fail "$(cat out)"
 echo "ok - --nodes-only: read by a job on the same nodes, and missing partitions are named"
 
 # A rank that is killed ends all, and nothing is taken for whole. A large file at the highest level takes seconds.

@@ -73,7 +73,7 @@ ok 'what SOURCE does not have is named, and the partition stays as it was'
 mkdir index-only
 cp ds/index ds/manifest index-only
 expect_status 1 "$prepare" verify index-only
-one_line err '^fs-prepare: index-only: none of its partitions is here'
+one_line err '^fs-prepare: index-only: its partitions are on the nodes only'
 expect_status 0 "$prepare" verify --repair-from source index-only
 diff -r ds index-only
 ok 'a dataset without partitions'

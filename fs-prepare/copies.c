@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a dataset's partitions are, beside its own directory: copies that jobs have staged on this
+ * host, and the only ones of a dataset that was packed with --nodes-only. One thread.
+ */
+#include <unistd.h>
+
+#include "prepare.h"
+
+bool fs_dataset_only_nodes(const struct fs_dataset *ds) {
+  char name[FS_PART_NAME_SIZE];
+  for (uint32_t p = 0; p < ds->ix.nparts; p++) {
+    struct stat st = {0};
+    bool there = fstatat(ds->dir, fs_part_name(p, name), &st, 0) == 0 || errno != ENOENT;
+    /* pack --nodes-only may be killed before it has removed an empty first one */
+    if (there && (p > 0 || st.st_size > 0)) return false;
+  }
+  return ds->ix.nparts > 0;
+}
+
+fs_err fs_dataset_need_parts(const struct fs_dataset *ds, const char *instead) {
+  if (!fs_dataset_only_nodes(ds)) return 0;
+  fs_say("%s: its partitions are on the nodes only (--nodes-only); %s", ds->path, instead);
+  return -ENOENT;
+}
+
+fs_fd fs_copies_open(const struct fs_dataset *ds, const char *local_dir, int node, char path[PATH_MAX]) {
+  char id[33], dir[32] = "fanstore";
+  fs_hex(ds->manifest.dataset_id, sizeof ds->manifest.dataset_id, id);
+  if (node >= 0) snprintf(dir, sizeof dir, "fanstore-node%d", node);
+  int n = snprintf(path, PATH_MAX, "%s/%s/%s", local_dir, dir, id);
+  if (n < 0 || n >= PATH_MAX) return -ENAMETOOLONG;
+  return fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+}
