@@ -72,8 +72,12 @@ static bool is_progress(const char *line, size_t n) {
 /* Lines of the ranks' standard error, and of mpirun's. A rank that mpirun ends says that it was
    interrupted: that is news only if the user has interrupted it. */
 static void pack_err(struct fs_launch *l, const char *line, size_t n) {
-  static const char own[] = "fs-prepare: ", interrupted[] = "fs-prepare: interrupted";
+  static const char own[] = "fs-prepare: ", interrupted[] = "fs-prepare: interrupted", json[] = "{\"time\": ";
   bool ours = n > strlen(own) && memcmp(line, own, strlen(own)) == 0;
+  if (n > strlen(json) && memcmp(line, json, strlen(json)) == 0) { /* --json-progress - */
+    fprintf(stderr, "%.*s\n", (int)n, line);
+    return;
+  }
   if (!ours) {
     fs_noise_line(l, line, n);
     return;

@@ -99,11 +99,22 @@ static const char *duration(char *out, size_t size, double left) {
   return out;
 }
 
-static void show_counts(const struct look *l) {
-  char left[24], is[32], all[32], smaller[40] = "", bar[BAR + 1];
+/* Writes ", slowest: node 3 (host), 12 MB/s", or nothing. */
+static void slowest(const struct fs_slowest *s, char *out, size_t size) {
+  const char *host = s->host;
+  char rate[32] = "its disk";
+  out[0] = '\0';
+  if (host == NULL) return;
+  if (!s->writes) snprintf(rate, sizeof rate, "%.0f MB/s", (double)s->rate / 1e6);
+  snprintf(out, size, ", slowest: node %u (%.64s), %s", (unsigned)s->node, host, rate);
+}
+
+static void show_counts(const struct fs_progress *p, const struct look *l) {
+  char left[24], is[32], all[32], smaller[40] = "", slow[128] = "", bar[BAR + 1];
   fs_format_size(l->bytes, is, sizeof is);
   fs_format_size(l->bytes_all, all, sizeof all);
   if (l->stage == FS_STAGE_PACK) snprintf(smaller, sizeof smaller, ", %.2f times smaller", l->smaller);
+  if (l->stage == FS_STAGE_PACK) slowest(&p->slowest, slow, sizeof slow);
   memset(bar, ' ', BAR);
   memset(bar, '=', (size_t)(l->part * BAR));
   bar[BAR] = '\0';
@@ -112,34 +123,39 @@ static void show_counts(const struct look *l) {
     fs_progress("[%s] %3d%%  ETA %s  %.0f MB/s  %" PRIu64 "/%" PRIu64 " file%s  %s/%s%s", bar, (int)(l->part * 100),
                 left, l->byte_rate / 1e6, l->files, l->files_all, fs_plural(l->files_all), is, all, smaller);
   else
-    fs_progress("%s: %d%%, %" PRIu64 " of %" PRIu64 " file%s, %s of %s%s, %.0f MB/s, %s left", stages[l->stage].doing,
+    fs_progress("%s: %d%%, %" PRIu64 " of %" PRIu64 " file%s, %s of %s%s, %.0f MB/s, %s left%s", stages[l->stage].doing,
                 (int)(l->part * 100), l->files, l->files_all, fs_plural(l->files_all), is, all, smaller,
-                l->byte_rate / 1e6, left);
+                l->byte_rate / 1e6, left, slow);
 }
 
-static void show(const struct look *l) {
+static void show(const struct fs_progress *p, const struct look *l) {
   if (l->stage == FS_STAGE_LIST)
     fs_progress("listing: %" PRIu64 " name%s", l->names, fs_plural(l->names));
   else if (l->part >= 0)
-    show_counts(l);
+    show_counts(p, l);
   else
     fs_progress("%s", stages[l->stage].doing);
 }
 
 /* If FILE is a pipe that nobody empties, the object is lost. */
 static void write_json(const struct fs_progress *p, const struct look *l) {
-  char line[512], left[32] = "null";
+  char line[1024], left[32] = "null", slow[300] = "\"slowest_node\": null";
   struct timespec time;
   clock_gettime(CLOCK_REALTIME, &time);
   if (l->left >= 0) snprintf(left, sizeof left, "%.1f", l->left);
+  if (p->slowest.host != NULL && l->stage == FS_STAGE_PACK)
+    snprintf(slow, sizeof slow,
+             "\"slowest_node\": {\"node\": %u, \"host\": \"%s\", \"bytes_per_second\": %" PRIu64 ", \"writes\": %s}",
+             (unsigned)p->slowest.node, p->slowest.host, (uint64_t)p->slowest.rate,
+             p->slowest.writes ? "true" : "false");
   int n = snprintf(line, sizeof line,
                    "{\"time\": %lld.%03ld, \"seconds\": %.1f, \"stage\": \"%s\", \"names\": %" PRIu64
                    ", \"files\": %" PRIu64 ", \"files_all\": %" PRIu64 ", \"bytes\": %" PRIu64
                    ", \"bytes_all\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"left_out\": %" PRIu64
-                   ", \"files_per_second\": %.1f, \"bytes_per_second\": %.0f, \"seconds_left\": %s}\n",
+                   ", \"files_per_second\": %.1f, \"bytes_per_second\": %.0f, \"seconds_left\": %s, %s}\n",
                    (long long)time.tv_sec, time.tv_nsec / 1000000, (double)(l->ns - p->start_ns) / 1e9,
                    stages[l->stage].name, l->names, l->files, l->files_all, l->bytes, l->bytes_all, l->stored,
-                   l->left_out, l->file_rate, l->byte_rate, left);
+                   l->left_out, l->file_rate, l->byte_rate, left, slow);
   fs_write_full(p->json, line, (uint64_t)n);
 }
 
@@ -151,7 +167,7 @@ static void tell(struct fs_progress *p) {
   if (changed) p->samples = 0;
   p->shown_stage = l.stage;
   if (asked != 0 && !fs_bar_shown()) due = true;
-  if (due && (!quiet || asked != 0)) show(&l);
+  if (due && (!quiet || asked != 0)) show(p, &l);
   if (due) p->shown_ns = l.ns;
   asked = 0;
   if (l.ns - p->json_ns < SECOND && !changed) return;

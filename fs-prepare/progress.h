@@ -33,9 +33,18 @@ struct fs_counts {
   _Atomic uint64_t left_out;
 };
 
+/* Of a command over several nodes: the one that is the slowest now. Its host is never freed. */
+struct fs_slowest {
+  _Atomic(const char *) host; /* NULL: there is none, or it is not known */
+  _Atomic uint32_t node;
+  _Atomic uint64_t rate; /* bytes a second */
+  _Atomic bool writes;   /* others wait until it has written */
+};
+
 #define FS_RATE_SECONDS 10u
 struct fs_progress {
   struct fs_counts now;
+  struct fs_slowest slowest;
   _Atomic int stage; /* enum fs_stage */
   uint64_t start_ns;
   /* If this is set and the process is still there 0.8 s after a signal, the thread calls it. Then

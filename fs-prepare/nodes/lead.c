@@ -16,7 +16,11 @@
 #define TURN_NS (FS_NS_PER_S / 10)
 
 struct peer {
+  char host[256];
   uint32_t jobs;
+  uint32_t owed;                /* batches whose bytes it has not written yet */
+  uint64_t encoded, timed;      /* bytes that it has read and encoded; at the last look */
+  double rate;                  /* of them, a second */
   uint32_t unencoded, unplaced; /* batches that it has */
   uint64_t last;                /* the batch that last had bytes for it, + 1 */
   uint64_t staged;
@@ -37,6 +41,7 @@ struct fs_lead {
   uint64_t *seq; /* [partition]: of its next piece */
   uint32_t answers;
   dev_t *device; /* [source]: of a directory */
+  uint64_t looked_ns;
   bool began;
 };
 
@@ -142,6 +147,9 @@ static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
 static fs_err on_ready(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct peer *p = &n->lead->peer[from];
   p->jobs = fs_in_u32(in);
+  snprintf(p->host, sizeof p->host, "%s", fs_in_text(in));
+  for (char *c = p->host; *c != '\0'; c++) /* it goes into lines and JSON */
+    if (*c < '-' || *c > 'z' || *c == '\\') *c = '?';
   if (p->jobs == 0 || p->jobs > 4096) return -EPROTO;
   n->lead->window += 2ull * p->jobs + AHEAD;
   n->lead->answers++;
@@ -259,16 +267,56 @@ static fs_err on_encoded(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
     return -EPROTO;
   b->n = count;
   b->err = err;
+  for (uint32_t i = 0; i < count; i++) l->peer[from].encoded += b->chunk[i].plain_len;
   fs_err bad = read_batch(l->plan, b, in);
   l->peer[from].unencoded--;
   if (bad == 0) fs_pipeline_encoded(l->pipeline, number);
   return bad;
 }
 
+/* Returns the node for which the others wait: one that has not written half of what may be on its
+   way, else the slowest of those that have batches. NULL: there is none. */
+static const struct peer *slowest_node(const struct fs_nodes *n, bool *writes) {
+  const struct fs_lead *l = n->lead;
+  const struct peer *writer = l->peer, *worker = NULL;
+  for (uint32_t i = 0; i < n->nodes; i++) {
+    const struct peer *p = &l->peer[i];
+    if (p->owed > writer->owed) writer = p;
+    if (p->unencoded > 0 && (worker == NULL || p->rate < worker->rate)) worker = p;
+  }
+  *writes = writer->owed >= FS_MAX(l->window / 2, 2u);
+  return *writes ? writer : worker;
+}
+
+/* Each second, tells the progress which node is the slowest. */
+static void look_at_rates(const struct fs_nodes *n) {
+  struct fs_lead *l = n->lead;
+  struct fs_slowest *s = &l->plan->tree->progress->slowest;
+  const uint64_t now = fs_now_ns();
+  double seconds = (double)(now - l->looked_ns) / 1e9;
+  bool writes, first = l->looked_ns == 0;
+  if (n->nodes < 2 || (seconds < 1 && !first)) return;
+  l->looked_ns = now;
+  for (uint32_t i = 0; i < n->nodes && !first; i++) {
+    struct peer *p = &l->peer[i];
+    double is = (double)(p->encoded - p->timed) / seconds;
+    p->rate = p->timed == 0 ? is : 0.7 * p->rate + 0.3 * is; /* mostly the last three seconds */
+    p->timed = p->encoded;
+  }
+  const struct peer *p = first ? NULL : slowest_node(n, &writes);
+  s->host = NULL;
+  if (p == NULL) return;
+  s->node = (uint32_t)(p - l->peer);
+  s->rate = (uint64_t)p->rate;
+  s->writes = writes;
+  s->host = p->host;
+}
+
 static fs_err step(struct fs_pipeline *p) {
   struct fs_nodes *n = nodes;
   if (n->lead->window == 0) return -ENOMEM;
   n->lead->pipeline = p;
+  look_at_rates(n);
   hand_out_all(n);
   if (n->err == 0 && fs_pipeline_claimed(p, fs_pipeline_taken(p)) == NULL && n->lead->unkept > 0 &&
       fs_pipeline_taken(p) < n->lead->handed)
@@ -280,7 +328,10 @@ static fs_err step(struct fs_pipeline *p) {
 static void count_owners(struct fs_nodes *n, struct flight *f, uint32_t part, uint64_t number) {
   struct fs_lead *l = n->lead;
   for (uint32_t i = part < l->plan->nparts ? part % n->nodes : 0; i < n->nodes; i++) {
-    if (l->peer[i].last != number + 1) f->left++;
+    if (l->peer[i].last != number + 1) {
+      f->left++;
+      l->peer[i].owed++;
+    }
     l->peer[i].last = number + 1;
     if (part < l->plan->nparts) break;
   }
@@ -316,8 +367,8 @@ static fs_err stored(const struct fs_batch *b) {
 static fs_err on_kept(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct fs_lead *l = n->lead;
   struct flight *f = l->flight != NULL ? &l->flight[fs_in_u64(in) % l->window] : NULL;
-  (void)from;
-  if (f == NULL || !f->busy || f->left == 0) return -EPROTO;
+  if (f == NULL || !f->busy || f->left == 0 || l->peer[from].owed == 0) return -EPROTO;
+  l->peer[from].owed--;
   if (--f->left != 0) return 0;
   f->busy = false;
   l->unkept--;

@@ -107,6 +107,7 @@ static fs_err on_plan(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   if (err < 0) return err;
   struct fs_msg *m = fs_msg_new(FS_NODES_READY);
   fs_msg_u32(m, n->o.jobs);
+  fs_msg_text(m, n->host);
   fs_nodes_send(n, 0, m);
   return 0;
 }

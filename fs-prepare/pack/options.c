@@ -245,8 +245,8 @@ static fs_err check_nodes(const struct fs_pack_options *o) {
     fs_say("pack: --%s: give the nodes' directory with --local-dir", given);
     return -EINVAL;
   }
-  if (o->local_dir != NULL && (o->keep_going || o->json_progress != NULL || o->update || o->restart)) {
-    fs_say("pack: --local-dir: leave out --update, --restart, --keep-going, --left-out and --json-progress");
+  if (o->local_dir != NULL && (o->keep_going || o->update || o->restart)) {
+    fs_say("pack: --local-dir: leave out --update, --restart, --keep-going and --left-out");
     return -EINVAL;
   }
   if (o->local_dir != NULL && o->files_from != NULL && strcmp(o->files_from, "-") == 0) {

@@ -132,6 +132,14 @@ kill -INT "$packing"
 ended 130
 one_line err 'interrupted; nothing is left behind$'
 equal "left after an interrupt" "" "$(find local -name '.pack-*' && ls -d .slow.partial-* 2>/dev/null)"
+begin --json-progress "$work/progress"
+stopped=$(nth 2)
+kill -STOP "$stopped"
+wait_until 10 grep -q '"slowest_node": {"node": 1, "host": "[^"]*", "bytes_per_second": [0-9]*, "writes": false}' progress
+kill -CONT "$stopped"
+kill -INT "$packing"
+ended 130
+"$python" -c 'import json; [json.loads(line) for line in open("progress")]'
 begin --node-timeout 5
 stopped=$(nth 3)
 kill -STOP "$stopped"
