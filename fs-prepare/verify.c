@@ -327,7 +327,8 @@ static int verify_copies(struct fs_verify *v) {
 static fs_err look_for_parts(struct fs_verify *v) {
   if (v->local_dir != NULL) return 0;
   if (v->repair_from == NULL)
-    return fs_dataset_need_parts(&v->ds, "run verify --local-dir DIR on each, or verify --repair-from PLACE, which makes them here");
+    return fs_dataset_need_parts(
+        &v->ds, "run verify --local-dir DIR on each, or verify --repair-from PLACE, which makes them here");
   v->all_missing = fs_dataset_only_nodes(&v->ds);
   return 0;
 }
