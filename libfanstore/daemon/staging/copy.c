@@ -158,12 +158,14 @@ static fs_err copy_anew(struct stage_copy *c) {
   return err;
 }
 
-/* Copies from the peer, if there is one. If its bytes are wrong, copies from the
-   source. */
+/* Copies from the peer, if there is one. If its bytes are wrong, copies from the source. */
 static fs_err copy_from(struct stage_copy *c) {
-  bool peer = c->peer != NULL;
+  struct fs_stage_peer *peer = c->peer;
   fs_err err = copy_anew(c);
-  if (!peer || err != -EBADMSG) return err;
+  bool wrong = err == -EBADMSG || err == -EPFNOSUPPORT || err == -EPROTONOSUPPORT;
+  if (!peer || !wrong) return err;
+  peer->wrong = true;
+  peer->bytes = 0;
   c->peer = NULL;
   c->why[0] = '\0';
   return copy_anew(c);

@@ -27,7 +27,7 @@ struct fs_give;
 struct fs_peers {
   struct fs_daemon *d;
   _Atomic uint8_t *state[FS_MAX_DATASETS]; /* [partition]: enum fs_part_state. The worker's to set */
-  _Atomic uint64_t alive;                  /* changes as long as the worker makes progress */
+  _Atomic uint64_t alive;                  /* changes as long as the worker does not hang */
   struct fs_take *take;
   struct fs_give *give;
 };
@@ -37,7 +37,7 @@ struct fs_peers {
 void fs_peers_staged(struct fs_daemon *d, uint32_t dataset, uint32_t part, bool there);
 void fs_peers_alive(struct fs_daemon *d);
 /* Asks whether a node has a partition. Returns 0, -EAGAIN (not yet), -ENOENT, -ECANCELED (this
-   daemon stops), or another error: it does not answer, and is not asked again. */
+   daemon stops), or another error: it is not to be waited for. A silent peer is not asked again. */
 fs_err fs_take_ask(struct fs_daemon *d, uint32_t peer, uint32_t dataset, uint32_t part);
 /* Begins to read a partition of `size` bytes, which the peer has. */
 void fs_take_begin(struct fs_daemon *d, uint32_t peer, uint32_t dataset, uint32_t part, uint64_t size);

@@ -27,6 +27,7 @@ struct fs_stage_peer {
   fs_err (*read)(void *ctx, void *buf, size_t n, uint64_t off);
   void *ctx;
   uint64_t bytes; /* read in this way */
+  bool wrong;     /* they were not the partition's, which was copied from the source then */
 };
 
 /* Finds the name of the local directory, without making it, and opens the dataset's index and

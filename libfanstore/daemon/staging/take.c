@@ -37,7 +37,8 @@ struct take_window {
   struct take_slot slot[FS_PEER_PIECES];
 };
 struct take_peer {
-  bool bad;
+  bool bad;             /* it is not asked again */
+  bool told;            /* the user knows that it does not pass its partitions on */
   uint64_t seen, since; /* its last count of progress, and when it had changed */
 };
 struct fs_take {
@@ -169,9 +170,9 @@ static void window_give_up(struct fs_take *t) {
   pthread_mutex_unlock(&t->lock);
 }
 
-static void peer_bad(struct fs_take *t, uint32_t peer) {
-  if (t->peer[peer].bad || atomic_load(&t->d->stop)) return;
-  t->peer[peer].bad = true;
+static void peer_tell(struct fs_take *t, uint32_t peer) {
+  if (t->peer[peer].told || atomic_load(&t->d->stop)) return;
+  t->peer[peer].told = true;
   fs_say_text(t->d, "warn", "node %u does not pass its partitions on: they are read from shared storage", peer);
 }
 
@@ -214,6 +215,7 @@ static fs_err slot_wait(struct fs_take *t, unsigned i, uint64_t *alive) {
   while (s->state != TAKE_DONE && !stop && fs_now_ns() < end) {
     struct timespec until = moment(FS_MIN(end, fs_now_ns() + FS_TAKE_LOOK_NS));
     pthread_cond_timedwait(&t->answered, &t->lock, &until);
+    fs_peers_alive(t->d); /* who waits for this node need not wait longer than this node does */
     stop = atomic_load(&t->d->stop);
   }
   bool done = s->state == TAKE_DONE;
@@ -224,7 +226,8 @@ static fs_err slot_wait(struct fs_take *t, unsigned i, uint64_t *alive) {
               r->version == FS_WIRE_VERSION && r->type == FS_WIRE_READ_PART && r->id == s->req.id && r->err <= 0 &&
               r->length == (r->err == 0 ? s->req.length : 0) && s->got == sizeof(*r) + (uint64_t)r->length;
   if (!good) {
-    peer_bad(t, t->window->peer);
+    peer_tell(t, t->window->peer);
+    t->peer[t->window->peer].bad = true;
     window_give_up(t);
     return stop ? -ECANCELED : done ? -EPROTO : -ETIMEDOUT;
   }
@@ -244,10 +247,10 @@ fs_err fs_take_ask(struct fs_daemon *d, uint32_t peer, uint32_t dataset, uint32_
   if (p->since == 0 || alive != p->seen) {
     p->seen = alive;
     p->since = now;
-    fs_peers_alive(d); /* who waits for this node sees that it goes on */
   }
+  fs_peers_alive(d); /* who waits for this node sees that it does not hang itself */
   if (now - p->since < FS_PEER_PATIENCE * d->cfg->deadline_ns) return -EAGAIN;
-  peer_bad(t, peer);
+  peer_tell(t, peer);
   return -ETIMEDOUT;
 }
 

@@ -124,17 +124,21 @@ static bool fs_staging_take(struct fs_staging *s, uint32_t dataset, uint32_t p) 
   struct fs_daemon *d = s->d;
   struct fs_dataset *ds = &d->data[dataset];
   struct fs_stage_peer peer = {.read = fs_take_read, .ctx = d};
-  fs_err err = fs_take_ask(d, ds->from[p], dataset, p);
+  uint32_t from = ds->from[p];
+  fs_err err = fs_take_ask(d, from, dataset, p);
   if (err == -EAGAIN) return false;
-  if (err == 0) fs_take_begin(d, ds->from[p], dataset, p, ds->stage.index.parts[p].size);
+  if (err == 0) fs_take_begin(d, from, dataset, p, ds->stage.index.parts[p].size);
   ds->from[p] = FS_FROM_SHARED;
   fs_staging_part(s, dataset, p, err == 0 ? &peer : NULL);
   if (err == 0) fs_take_end(d);
+  if (peer.wrong)
+    fs_say_text(d, "warn", "node %u passed on wrong bytes of partition %u, which was copied from shared storage then",
+                from, p);
   return true;
 }
 
-/* Takes what waits for other nodes, in any order. Each node begins with the partitions after its
-   own, so that not all nodes ask the same one. */
+/* Takes what waits for other nodes, in any order. Each node begins elsewhere, so that not all nodes ask
+   the same one. */
 static void fs_staging_takes(struct fs_staging *s) {
   struct fs_daemon *d = s->d;
   bool waits = d->peers != NULL;
