@@ -119,7 +119,11 @@ void fs_lines_read(struct fs_launch *l, struct fs_launch_lines *in, fs_line_fn *
   in->len = 0;
   close(in->fd);
   in->fd = -1;
-  for (uint32_t i = 0; in->held && i < l->nodes; i++) free(in->held[i].text);
+  for (uint32_t i = 0; in->held && i < l->nodes; i++) {
+    const struct fs_launch_held *h = &in->held[i];
+    if (h->len > 0 && h->len <= FS_CONTROL_LINE) fn(l, h->text, h->len);
+    free(h->text);
+  }
   free(in->held);
   in->held = in->piece_of = NULL;
 }

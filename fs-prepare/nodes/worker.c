@@ -271,7 +271,7 @@ static fs_err on_codec(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   e.level = (int)fs_in_u32(in);
   e.dict_len = fs_in_u32(in);
   const void *dict = fs_in_get(in, e.dict_len);
-  if (in->bad) return -EPROTO;
+  if (in->bad || e.family > FS_FAMILY_ZSTD || !fs_element_known(e.element)) return -EPROTO;
   if (e.dict_len != 0) {
     void *copy = malloc(e.dict_len);
     if (copy == NULL) return -ENOMEM;

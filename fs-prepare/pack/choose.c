@@ -45,7 +45,7 @@ static fs_err try_sample(struct chooser *c, const struct fs_encoding *e, const u
   fs_ssize got = fs_encode(c->encoder, e, plain, n, c->out, n);
   if (got == -ENOMEM) return -ENOMEM;
   const uint64_t stored = got < 0 ? n : (uint64_t)got;
-  const uint64_t cost = fs_decode_cost(e, 1, n, stored), dict = e->dict_len * SHARE / FS_MAX(c->in->bytes, 1);
+  const uint64_t cost = fs_decode_cost(e, 1, n, stored), dict = (uint64_t)e->dict_len * SHARE / FS_MAX(c->in->bytes, 1);
   const bool smaller = stored <= n - n / 8, allowed = fs_decode_allowed(c->in->rate, cost, n, stored);
   sum->plain += SHARE;
   sum->encoded += stored * SHARE / n;
@@ -294,8 +294,8 @@ static fs_err try_all(struct chooser *c, uint8_t element, const struct dict *dic
     if (list[i].dropped || err < 0) continue;
     compare(v, &list[i].encoding, &list[i].sum);
   }
-  const bool same =
-      v->next.encoding.family == v->best.encoding.family && v->next.encoding.dict == v->best.encoding.dict;
+  const struct fs_encoding *best = &v->best.encoding, *next = &v->next.encoding;
+  const bool same = next->family == best->family && next->element == best->element && next->dict == best->dict;
   if (same || !smaller(v->next.unbound, v->best.stored, v->plain)) v->next = (struct fs_trial){.encoding.element = 1};
   return err;
 }
