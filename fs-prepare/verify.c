@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "codec/codec.h"
@@ -276,6 +277,20 @@ static fs_err repair(struct fs_verify *v) {
 
 #define EMULATED_NODES 64 /* of fs-launch --emulate */
 
+/* Returns false if the copy of the index in a directory is not that of the dataset. No copy is good, too. */
+static bool index_good(const struct fs_verify *v) {
+  struct stat st;
+  const struct fs_index *ix = &v->ds.ix;
+  FS_AUTO_CLOSE int fd = openat(v->ds.dir, "index", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT;
+  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != ix->map_size) return false;
+  void *map = mmap(NULL, ix->map_size, PROT_READ, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED) return false;
+  const bool same = memcmp(map, ix->map, ix->map_size) == 0;
+  munmap(map, ix->map_size);
+  return same;
+}
+
 /* Scans the copies in one directory. Returns how many there are; *bad is increased by those that are
    not good. */
 static uint64_t verify_copies_in(struct fs_verify *v, const char *path, uint64_t *bad) {
@@ -298,6 +313,10 @@ static uint64_t verify_copies_in(struct fs_verify *v, const char *path, uint64_t
     printf("%s: damaged: %" PRIu64 " of %" PRIu64 " partitions\n", shown, wrong, n);
   else if (n > 0)
     printf("%s: good: %" PRIu64 " of the dataset's %" PRIu64 " partitions\n", shown, n, (uint64_t)v->ds.ix.nparts);
+  if (n > 0 && !index_good(v)) {
+    printf("%s/index: damaged\n", shown);
+    wrong++;
+  }
   *bad += wrong;
   return n;
 }

@@ -84,6 +84,7 @@ int fs_archive_probe(struct fs_source *src) {
   const bool tar = (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
   const bool plain = archive_filter_count(a) == 1 && archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE;
   src->kind = tar && plain ? FS_SOURCE_FLAT : FS_SOURCE_STREAM;
+  src->filter = archive_filter_code(a, 0);
   archive_read_free(a);
   return known;
 }
@@ -275,7 +276,8 @@ static fs_err lose_header(struct pass *p) {
   FS_AUTO_FREE char *what = NULL;
   const bool first = !p->lost;
   const int64_t at = archive_read_header_position(p->a);
-  const char *last = p->n != 0 ? p->members[p->n - 1].item.path + p->src->skip : "its begin";
+  const char *last = p->n != 0 ? p->members[p->n - 1].item.path : NULL;
+  last = last != NULL && strlen(last) > p->src->skip ? last + p->src->skip : "its begin";
   if (!first && at == p->lost_at) return -ENODATA;
   p->lost = true;
   p->lost_at = at;
@@ -424,13 +426,21 @@ static fs_err scan(struct pass *p) {
   return err;
 }
 
-void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out) {
-  if (o->codec == FS_CHOOSE_AUTO && number < BEGINS_SOURCES)
-    src->begins.most = BEGINS_BYTES / FS_MIN(o->nsources, BEGINS_SOURCES);
+/* Leaves out all of an archive that its own program refuses. The checksum is of many members together, so
+   nobody knows which of them are damaged, also where libarchive names one. */
+static fs_err refuse_all(struct fs_scan *out, const char *tool) {
+  FS_AUTO_FREE char *what = NULL;
+  out->items.n = 0;
+  if (asprintf(&what, "is damaged: '%s -t' refuses it, and any of its members may be wrong", tool) < 0) return -ENOMEM;
+  return fs_problems_add(&out->problems, "", what);
+}
+
+static fs_err scan_passes(const struct fs_pack_options *o, struct fs_source *src, uint32_t number,
+                          struct fs_scan *out) {
   for (;;) {
     struct pass p = {.o = o, .src = src, .number = number, .scan = out};
-    out->err = scan(&p);
-    if (out->err != -EXDEV) return;
+    fs_err err = scan(&p);
+    if (err != -EXDEV) return err;
     if (src->kind == FS_SOURCE_STREAM) fs_begins_free(&src->begins); /* none is kept the next time */
     src->kind = FS_SOURCE_STREAM;
     free(out->items.item);
@@ -438,4 +448,13 @@ void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uin
     fs_arena_free(&out->text);
     fs_problems_free(&out->problems);
   }
+}
+
+void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out) {
+  if (o->codec == FS_CHOOSE_AUTO && number < BEGINS_SOURCES)
+    src->begins.most = BEGINS_BYTES / FS_MIN(o->nsources, BEGINS_SOURCES);
+  const struct fs_archive_test test = fs_archive_test_start(src);
+  out->err = scan_passes(o, src, number, out);
+  const bool good = fs_archive_test_end(&test, out->err == 0);
+  if (out->err == 0 && !good) out->err = refuse_all(out, test.tool);
 }

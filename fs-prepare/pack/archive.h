@@ -16,4 +16,14 @@ int fs_archive_next(struct archive *a, struct archive_entry **entry);
 /* Returns libarchive's text for the last error. */
 const char *fs_archive_why(struct archive *a);
 
+/* archive_test.c: `gzip -t` and the like, beside the first pass. */
+struct fs_archive_test {
+  const char *tool; /* NULL: the archive is not compressed */
+  pid_t pid;        /* -1: nothing runs */
+};
+struct fs_archive_test fs_archive_test_start(const struct fs_source *src);
+/* Waits for the end, or if the result is not `wanted`, ends it. Returns false if the tool refused the
+   archive. */
+bool fs_archive_test_end(const struct fs_archive_test *t, bool wanted);
+
 #endif

@@ -17,6 +17,7 @@ struct fs_stream {
   struct archive *a;
   uint64_t member;  /* number of the current member; 0: none */
   uint64_t at;      /* bytes of it that were read */
+  uint64_t last;    /* the last member that is read: after it the decoder's memory is freed */
   uint64_t damaged; /* number of a member that cannot be read to its end */
   char why[256];    /* of an error */
   uint64_t claimed; /* turns that were given out; under the pipeline's lock */
@@ -48,6 +49,10 @@ void fs_stream_close(struct fs_stream *s) {
   free(s);
 }
 
+void fs_stream_last(struct fs_stream *s, uint64_t member) {
+  s->last = member;
+}
+
 uint64_t fs_stream_turn(struct fs_stream *s) {
   return s->claimed++;
 }
@@ -75,6 +80,7 @@ static void end_turn(struct fs_stream *s) {
 }
 
 static fs_err because(struct fs_stream *s, const char *why) {
+  if (archive_errno(s->a) == ENOMEM) return -ENOMEM;
   snprintf(s->why, sizeof s->why, "%s", why);
   return -EBADMSG;
 }
@@ -129,6 +135,10 @@ static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const 
     if (err < 0 || last) break;
   }
   if (err == 0 && s->at == item->size) err = check_end(s);
+  if (err == 0 && s->at == item->size && item->ino == s->last) {
+    archive_read_free(s->a);
+    s->a = NULL;
+  }
   if (err == -EBADMSG) s->damaged = item->ino;
   return err;
 }

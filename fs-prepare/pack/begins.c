@@ -11,6 +11,11 @@
 #include "util/grow.h"
 #include "util/util.h"
 
+/* What a beginning of n bytes takes, with what malloc and the list need for it. */
+static uint64_t cost(size_t n) {
+  return n + sizeof(struct fs_begin) + 32;
+}
+
 static bool is_wanted(const struct fs_begins *b, uint64_t member) {
   return (fs_xxh3(&member, sizeof member) & (b->step - 1)) == 0;
 }
@@ -24,7 +29,7 @@ static void drop_half(struct fs_begins *b) {
       b->list[n++] = *begin;
       continue;
     }
-    b->bytes -= begin->n;
+    b->bytes -= cost(begin->n);
     free(begin->bytes);
   }
   b->n = n;
@@ -33,15 +38,15 @@ static void drop_half(struct fs_begins *b) {
 fs_err fs_begins_add(struct fs_begins *b, uint64_t member, size_t n, struct fs_begin **out) {
   *out = NULL;
   if (b->step == 0) b->step = 1;
-  while (b->n > 0 && b->bytes + n > b->most && is_wanted(b, member)) drop_half(b);
-  if (n == 0 || b->bytes + n > b->most || !is_wanted(b, member)) return 0;
+  while (b->n > 0 && b->bytes + cost(n) > b->most && is_wanted(b, member)) drop_half(b);
+  if (n == 0 || b->bytes + cost(n) > b->most || !is_wanted(b, member)) return 0;
   fs_err err = fs_grow(&b->list, &b->room, b->n, sizeof *b->list);
   if (err < 0) return err;
   uint8_t *bytes = calloc(n, 1);
   if (bytes == NULL) return -ENOMEM;
   *out = &b->list[b->n++];
   **out = (struct fs_begin){.member = member, .bytes = bytes, .n = n};
-  b->bytes += n;
+  b->bytes += cost(n);
   return 0;
 }
 

@@ -99,9 +99,6 @@ fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
                                                                 : error;
   const struct fs_source *src = &plan->tree->sources[item->source];
   fs_err added = fs_left_out_add(&plan->tree->left_out, src, item->path + src->skip, why);
-  /* A stream is not read again for the names that are hard links to it. */
-  for (uint64_t i = 0; added == 0 && stream && item->group != 0 && !item->alias && i < plan->tree->n; i++)
-    if (plan->tree->items[i].alias && plan->tree->items[i].same == number) added = fs_plan_leave_out(plan, i, err);
   return added < 0 ? added : check_any(plan);
 }
 
@@ -113,15 +110,21 @@ static struct fs_item *content_of(const struct fs_tree *tree, struct fs_item *it
 
 /*
  * The content of an alias was left out. The first such alias of it is packed instead, and the others
- * become its aliases. The field `same` of the content, which is no alias itself, keeps which one.
+ * become its aliases. The field `same` of the content, which is no alias itself, keeps which one. A
+ * stream is not read again: all aliases of its members are left out.
  */
-uint64_t fs_plan_again(struct fs_plan *plan) {
+fs_ssize fs_plan_again(struct fs_plan *plan) {
   const struct fs_tree *tree = plan->tree;
   plan->norder = 0;
   if (plan->left_out == 0) return 0;
   for (uint64_t i = 0; i < tree->n; i++) {
     struct fs_item *item = &tree->items[i], *content = content_of(tree, item);
     if (content == item || !content->left_out || item->left_out) continue;
+    if (fs_item_stream(tree, content) != NULL) {
+      fs_err err = fs_plan_leave_out(plan, i, -EBADMSG);
+      if (err < 0) return err;
+      continue;
+    }
     if (content->same != 0) {
       item->same = content->same - 1;
       continue;
@@ -131,5 +134,5 @@ uint64_t fs_plan_again(struct fs_plan *plan) {
     item->same = 0;
     plan->order[plan->norder++] = (uint32_t)i;
   }
-  return plan->norder;
+  return (fs_ssize)plan->norder;
 }

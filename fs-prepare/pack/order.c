@@ -102,6 +102,7 @@ static fs_err order_streams(struct fs_plan *plan) {
   while (from < plan->norder && fs_item_stream(tree, &tree->items[plan->order[from]]) == NULL) from++;
   for (uint64_t i = from; i < plan->norder; i++) {
     const uint32_t source = tree->items[plan->order[i]].source;
+    fs_stream_last(tree->sources[source].stream, tree->items[plan->order[i]].ino);
     if (i == from || tree->items[plan->order[i - 1]].source != source) runs[nruns++].at = i;
     runs[nruns - 1].end = i + 1;
   }

@@ -107,7 +107,9 @@ static fs_err pack_contents(struct pack *p) {
   fs_progress_resume(&p->progress, p->journal.next, p->resumed);
   p->progress.now.stored = p->store.stored_bytes;
   fs_err err = pack_order(p, p->journal.next, p->journal.offset);
-  while (err == 0 && fs_plan_again(&p->plan) != 0) err = pack_order(p, 0, 0);
+  fs_ssize again = 0;
+  while (err == 0 && (again = fs_plan_again(&p->plan)) > 0) err = pack_order(p, 0, 0);
+  if (err == 0 && again < 0) err = (fs_err)again;
   return err < 0 || !p->journal.any ? err : checkpoint(p, true);
 }
 

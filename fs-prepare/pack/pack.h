@@ -172,8 +172,8 @@ fs_err fs_plan_order(struct fs_plan *plan);
    one line on stderr. */
 fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err);
 /* Makes plan->order from aliases whose content was left out, after the pipeline has ended. Returns
-   how many are to be packed now. */
-uint64_t fs_plan_again(struct fs_plan *plan);
+   how many are to be packed now, or a negative errno. */
+fs_ssize fs_plan_again(struct fs_plan *plan);
 
 /* Opens an item; the caller checks it after reading. Returns a descriptor or a negative errno
    (-ESTALE: the item changed). */

@@ -52,6 +52,7 @@ struct fs_source {
   size_t skip;           /* bytes of an item's path before its path in this source */
   enum fs_source_kind kind;
   int fd;                   /* of the directory or archive */
+  int filter;               /* of an archive: libarchive's number of how it is compressed */
   struct stat st;           /* of an archive */
   struct fs_stream *stream; /* for STREAM: its state in the second pass */
   struct fs_begins begins;  /* for STREAM and --codec auto, until the codecs are chosen */
@@ -114,6 +115,8 @@ void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uin
 /* Returns the stream that an item comes from, or NULL if it can be opened. */
 struct fs_stream *fs_item_stream(const struct fs_tree *tree, const struct fs_item *item);
 fs_err fs_stream_open(struct fs_source *src);
+/* Tells which member is the last one that will be read. */
+void fs_stream_last(struct fs_stream *s, uint64_t member);
 void fs_stream_close(struct fs_stream *s);
 /* Returns the number of a batch's turn at its stream. The pipeline calls it when a batch is claimed,
    with its lock. */

@@ -73,6 +73,9 @@ def hostile():
     t.close()
     data = gzip.compress(open("cut.tgz", "rb").read())
     open("cut.tgz", "wb").write(data[:-20000])
+    flipped = bytearray(data)
+    flipped[len(data) // 2] ^= 1  # in a block that deflate stores as it is
+    open("flip.tgz", "wb").write(flipped)
     with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED) as z:
         z.writestr("zeros", bytes(1000))
     data = open("bomb.zip", "rb").read()

@@ -124,6 +124,7 @@ equal 'ten are named' 10 "$(grep -c 'leads out' err)"
 grep -q 'and 5 more' err || fail 'no count'
 refuses 'cut.tar/second is cut off by the end of the archive' cut.tar
 refuses 'cut.tgz/second is damaged' cut.tgz
+refuses "flip.tgz is damaged: 'gzip -t' refuses it, and any of its members may be wrong" flip.tgz
 refuses 'bomb.tar/huge (claims|is cut off)' bomb.tar
 refuses 'bomb.tar.gz/huge claims' bomb.tar.gz
 refuses 'bomb.zip/zeros claims to have more bytes' bomb.zip
@@ -138,8 +139,10 @@ for archive in dotdot devices below; do
   equal "what is left of $archive" "$([ $archive = below ] && printf 'f\ns' || echo ok)" "$("$prepare" list ds)"
 done
 rm -rf ds
-expect_status 3 "$prepare" pack --keep-going cut.tgz ds
-equal "what is left of a damaged archive" first "$("$prepare" list ds)"
+expect_status 1 "$prepare" pack --keep-going cut.tgz ds
+grep -q "^fs-prepare: cut.tgz is damaged: 'gzip -t' refuses it" err || { cat err >&2; fail 'gzip -t'; }
+expect_status 3 "$prepare" pack --keep-going --mount "$mnt" --source a=flip.tgz --source b=header.tar.gz ds
+equal "what is left of a damaged archive" "$(printf 'b\nb/first\nb/last')" "$("$prepare" list ds)"
 for archive in hurt.zip header.tar header.tar.gz; do
   rm -rf ds restored
   expect_status 3 "$prepare" pack --keep-going $archive ds
