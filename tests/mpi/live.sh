@@ -106,8 +106,11 @@ for p in $(pgrep -x fanstored); do
   if tr '\0' '\n' 2>/dev/null <"/proc/$p/environ" | grep -q "$2"; then daemon=$p; fi
 done
 kill -9 "$daemon"
-sleep 1
-cp "$FANSTORE_RUN/live" "$2/dead"
+for _ in $(seq 100); do
+  sleep 0.2
+  cp "$FANSTORE_RUN/live" "$2/dead"
+  [ "$(grep -c '^node .* processes=[1-9]' "$2/dead")" != 1 ] || break
+done
 E2
 FANSTORE_TEST_SAMPLE_MS=1200 launch --dataset "$work/ds" --emulate 1 --discard --stats 1 -- \
   bash "$work/busy.sh" "$mnt" 2>"$work/err"

@@ -11,7 +11,7 @@ head -c 100000 /dev/zero >source/zeros
 echo hello >source/d/hello
 : >source/empty
 ln -s d/hello source/link
-pack "$work/source" "$work/ds" --mount "$mnt" --partitions 1
+pack "$work/source" "$work/ds" --mount "$mnt" --partitions 1 --codec lz4
 
 example() { awk -v lang="$1" '$0 == "```" { on = 0 } on { print } $0 == "```" lang { on = 1 }' "$root/docs/api.md"; }
 example c >example.c
