@@ -45,11 +45,11 @@ struct fs_item {
   bool aligned : 1;  /* FS_ENTRY_ALIGNED */
   uint32_t group;    /* hard links: the same number for all of a group; 0: none */
   union {
-    struct fs_built_block block;
-    struct fs_item_blocks *blocks;
-    struct {
-      char *target; /* symlinks; else NULL */
-      uint32_t same;
+    struct fs_built_block block;   /* if `one` */
+    struct fs_item_blocks *blocks; /* if `many` */
+    struct {                       /* of items without blocks */
+      char *target;                /* symlinks; else NULL */
+      uint32_t same;               /* see `alias`; of what is left out: keep_going.c */
     };
   };
 };
