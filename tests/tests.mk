@@ -197,7 +197,7 @@ sanitized: ## build what asan, tsan, fuzz and check-clients-asan run
 # deadlines, of system calls that valgrind does not know, and those that run themselves again.
 # Nor for minutes what AddressSanitizer sees as well: random tests and races.
 NOT_VALGRIND := test_fdtab test_files test_slot test_remote test_fdclaim test_daemon_ns test_daemon_ns_storm test_daemon_ns_dirs \
-  test_codec test_preload_older test_daemon_shared_names
+  test_codec test_preload_older test_daemon_shared_names test_daemon_peers
 valgrind: ## unit tests under valgrind
 	@tests/setup/packages.sh build check ci
 	@$(MAKE) --no-print-directory check-unit PREFIX_NAME=valgrind/ UNIT_SKIP='$(NOT_VALGRIND:%=$(B)/tests/unit/%)' \

@@ -25,16 +25,16 @@ static fs_err fs_check_blocks(const struct fs_layout *l, const struct fs_build_f
 /* Calls fn for each entry, the first hard link of each group only. Stops at an error. */
 typedef fs_err fs_each_fn(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx);
 static fs_err fs_each_inode(struct fs_layout *l, fs_each_fn *fn, void *ctx) {
-  const struct fs_member *m = l->members, *end = l->members + l->nmembers;
   struct fs_build_file f;
+  uint64_t next = 0; /* of the members, which come by entries */
   fs_err err = 0;
   for (uint64_t i = 0; i < l->n && err == 0; i++) {
-    const bool member = m < end && m->entry == i;
-    if (!member || m->inode == i) {
+    const bool member = next < l->nmembers && l->members[next].entry == i;
+    if (!member || l->members[next].inode == i) {
       fs_layout_get(l, i, &f);
       err = fn(l, i, &f, ctx);
     }
-    m += member;
+    next += member;
   }
   return err;
 }

@@ -143,8 +143,7 @@ static void fs_find_members(struct fs_layout *l) {
 
 static fs_err fs_join_links(struct fs_layout *l) {
   fs_find_members(l);
-  if (l->nmembers == 0) return 0;
-  l->members = malloc(l->nmembers * sizeof(*l->members));
+  l->members = malloc((l->nmembers + 1) * sizeof(*l->members)); /* not NULL without members either */
   if (!l->members) return -ENOMEM;
   fs_find_members(l);
   qsort(l->members, l->nmembers, sizeof(*l->members), fs_group_order);
