@@ -313,6 +313,8 @@ class Job(Agents):
                 f.put(0, 0, 0)
             for piece in pieces:
                 f.put(*piece)
+            if how == "append":
+                self.tell_home(f)  # it publishes what the process has written before
             if then == "nothing":
                 f.pending = node
             else:
@@ -332,6 +334,10 @@ class Job(Agents):
 
     def published(self, f):
         f.published, f.pending = f.now(), None
+        self.tell_home(f)
+
+    def tell_home(self, f):
+        """Home knows now of the bytes that others have: its descriptors from before are not used again."""
         if f.segments and not f.told:
             f.told = True
             self.left += [fd for fd in self.fds if fd.file is f and fd.node == f.home]
