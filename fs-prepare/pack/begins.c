@@ -50,17 +50,14 @@ fs_err fs_begins_add(struct fs_begins *b, uint64_t member, size_t n, struct fs_b
   return 0;
 }
 
+static int by_member(const void *va, const void *vb) {
+  const struct fs_begin *a = va, *b = vb;
+  return a->member < b->member ? -1 : a->member > b->member;
+}
+
 const struct fs_begin *fs_begins_find(const struct fs_begins *b, uint64_t member) {
-  size_t from = 0, to = b->n;
-  while (from < to) {
-    const size_t mid = from + (to - from) / 2;
-    if (b->list[mid].member == member) return &b->list[mid];
-    if (b->list[mid].member < member)
-      from = mid + 1;
-    else
-      to = mid;
-  }
-  return NULL;
+  const struct fs_begin wanted = {.member = member};
+  return b->n != 0 ? bsearch(&wanted, b->list, b->n, sizeof *b->list, by_member) : NULL;
 }
 
 void fs_begins_free(struct fs_begins *b) {

@@ -119,8 +119,8 @@ int fs_item_order(const void *a, const void *b);
 /* Appends the items of a directory. Returns 0, or a negative errno after one or more lines on
    stderr. */
 fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source);
-/* Appends an array of items from malloc, which is then the tree's or freed. Returns 0, or a negative
-   errno; -EFBIG after one line on stderr. */
+/* Appends an array of items from malloc, which is then the tree's or freed. Returns 0, -EFBIG after one
+   line on stderr, or -ENOMEM: then the array is still the caller's. */
 fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items);
 void fs_tree_free(struct fs_tree *tree);
 

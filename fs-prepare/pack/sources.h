@@ -35,7 +35,7 @@ struct fs_begin {
 struct fs_begins {
   struct fs_begin *list; /* by ascending number */
   size_t n, room;
-  uint64_t bytes, most; /* of all; at most so many are kept */
+  uint64_t bytes, most; /* bytes of all, and how many they may be */
   uint64_t step;        /* one member in so many is kept */
 };
 /* Makes room for the first n bytes of a member, all zeros, if they are to be kept; else *begin becomes NULL.

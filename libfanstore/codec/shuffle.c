@@ -14,22 +14,19 @@
 /* Numbers are little-endian, as the format is. */
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they lie there");
 
-/* ---- differences: small ones have small numbers, whatever their sign: 0, -1, 1, -2, ... ---- */
+/* ---- differences ---- */
 
-static uint64_t fs_delta(uint64_t v, uint64_t before[2], unsigned deltas) {
+/* Takes differences `deltas` times. `before` has the last value of each time. A difference is stored as a
+   number without a sign: 0, -1, 1, -2, 2 become 0, 1, 2, 3, 4. If deltas is 0, the value stays as it is. */
+static uint64_t fs_delta_number(uint64_t v, uint64_t before[2], unsigned deltas, unsigned bits) {
+  const uint64_t mask = UINT64_MAX >> (64 - bits);
+  if (deltas == 0) return v;
   for (unsigned i = 0; i < deltas; i++) {
     uint64_t delta = v - before[i];
     before[i] = v;
     v = delta;
   }
-  return v;
-}
-
-/* The same without a difference, if deltas is 0. */
-static uint64_t fs_delta_number(uint64_t v, uint64_t before[2], unsigned deltas, unsigned bits) {
-  const uint64_t mask = UINT64_MAX >> (64 - bits);
-  if (deltas == 0) return v;
-  v = fs_delta(v, before, deltas) & mask;
+  v &= mask;
   return ((v << 1) ^ (0 - (v >> (bits - 1)))) & mask;
 }
 

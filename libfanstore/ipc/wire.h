@@ -105,7 +105,8 @@ static_assert(sizeof(struct fs_wire_replica) == 64, "fs_wire_replica is 64 bytes
  * Returns the value of `sum`, the last field of a head. The sum covers the rest of the head and the
  * n bytes that follow. Without it a damaged request could ask for other bytes, and a damaged record
  * could be believed. The sum of a struct fs_wire_replica covers the head alone, because `xxh3`
- * covers its bytes. A reply needs no sum: the checksum of its bytes shows a wrong reply.
+ * covers its bytes. A reply needs no sum: the checksum of its bytes shows a wrong reply. An
+ * answer about a partition without bytes only says whether to ask again.
  */
 #define FS_WIRE_HEAD 64u
 static inline uint64_t fs_wire_sum(const void *head, size_t n) {
