@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call to a daemon costs, with its sleep and wake-up: limit_call COUNT CLIENTS [DIRECTORY]. Each client posts a
- * number in memory that it shares with the daemon, and sleeps until the daemon has answered. The daemon looks for
- * posts, gives its processor away for 250 microseconds after the last one, and then sleeps; a client that finds it
- * asleep rings an eventfd. Nothing else is done. With DIRECTORY, each client then makes COUNT files of 4 KiB there,
- * with one call for each between write and close, and removes them, with one call before each unlink: what making and
- * removing files cannot go below if another process is asked for each. Prints a JSON object of thousands a second, of
- * all clients together: calls, and with DIRECTORY also made, removed, and made_alone and removed_alone, which make no
- * call.
+ * What a call to a daemon costs: limit_call COUNT CLIENTS [DIRECTORY]. Each client posts a number in memory that it
+ * shares with the daemon, and waits for the answer: it yields its processor for up to 50 microseconds, then sleeps.
+ * The daemon looks for posts, yields its processor for 250 microseconds after the last one, and then sleeps; a client
+ * that finds it asleep rings an eventfd. Nothing else is done. With DIRECTORY, each client then makes COUNT files of 4
+ * KiB there, with one call for each between write and close, and removes them, with one call before each unlink: what
+ * making and removing files cannot go below if another process is asked for each. Prints a JSON object of thousands a
+ * second, of all clients together: calls, and with DIRECTORY also made, removed, and made_alone and removed_alone,
+ * which make no call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 
 #include "common.h"
 
-enum { CLIENTS = 64, BYTES = 4096, MOST_SECONDS = 120, YIELD_NS = 250000, NAP_NS = 1000000 };
+enum { CLIENTS = 64, BYTES = 4096, MOST_SECONDS = 120, LOOK_NS = 50000, YIELD_NS = 250000, NAP_NS = 1000000 };
 enum { CALLS, MADE_ALONE, REMOVED_ALONE, MADE, REMOVED, PHASES };
 
 static struct shared {
@@ -37,6 +37,7 @@ static struct shared {
   struct client {
     _Alignas(64) atomic_uint posted; /* by the client: how many calls */
     _Alignas(64) atomic_uint done;   /* by the daemon: how many were answered */
+    atomic_uint asleep;              /* the client is to be woken */
     uint64_t begin[PHASES], end[PHASES];
   } client[CLIENTS];
 } * shared;
@@ -49,8 +50,14 @@ static void call(struct client *c) {
   unsigned number = atomic_fetch_add(&c->posted, 1) + 1;
   uint64_t one = 1;
   if (atomic_load(&shared->asleep) && write(doorbell, &one, sizeof(one)) < 0) die("doorbell");
-  for (unsigned done = atomic_load(&c->done); done != number; done = atomic_load(&c->done))
+  uint64_t until = now() + LOOK_NS;
+  while (atomic_load(&c->done) != number && now() < until) sched_yield();
+  for (;;) {
+    unsigned done = atomic_load(&c->done);
+    if (done == number) return;
+    atomic_store(&c->asleep, 1);
     syscall(SYS_futex, &c->done, FUTEX_WAIT, done, NULL, NULL, 0);
+  }
 }
 
 static void make(struct client *c, const char *path, bool calls) {
@@ -88,7 +95,7 @@ static bool answer_all(void) {
     unsigned posted = atomic_load(&c->posted);
     if (posted == atomic_load(&c->done)) continue;
     atomic_store(&c->done, posted);
-    syscall(SYS_futex, &c->done, FUTEX_WAKE, 1, NULL, NULL, 0);
+    if (atomic_exchange(&c->asleep, 0)) syscall(SYS_futex, &c->done, FUTEX_WAKE, 1, NULL, NULL, 0);
     any = true;
   }
   return any;

@@ -22,7 +22,7 @@
 
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
-  fs_signals_leave();
+  if (!l->packs) fs_signals_leave();
   if (l->guard == 0) prctl(PR_SET_PDEATHSIG, SIGTERM); /* else the guard ends it */
   setsid();                                            /* the terminal's signals are for COMMAND */
   dup2(in, STDIN_FILENO);

@@ -5,6 +5,7 @@
  * over fs_events_step with a time limit.
  */
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -88,6 +89,7 @@ static void on_signal_of(struct fs_launch *l, const struct signalfd_siginfo *inf
     reap(l);
   } else if (fs_is_user_signal(sig)) {
     if (l->command_running && !l->command_ended) fs_command_signal(l, sig, false);
+    if (l->packs && l->begun && !l->daemons_ended) kill(l->daemons, sig); /* mpirun passes it on to the lead */
   } else if (from_terminal && (ignored || l->command_running)) {
     if (ignored || l->command_ended) return;
     l->interrupt = sig;

@@ -55,7 +55,7 @@ static void guard_main(const struct fs_launch *l, int fd) {
   guard_wait(pid[0], FS_GUARD_WAIT_MS);
   fs_job_end(l->job, l->run, true);
   fs_backing_files_remove(l->local_dir, !l->opt.local_dir, l->job, false);
-  fs_fragments_remove(l->local_dir, !l->opt.local_dir, true, false);
+  fs_fragments_remove(l->local_dir, !l->opt.local_dir, true, false, false);
   for (int i = 0; i < 2; i++) fs_session_remove(pid[i]);
   fs_run_remove(l->run);
   _exit(0);

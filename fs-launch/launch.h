@@ -197,7 +197,8 @@ struct fs_launch {
   int to_daemons; /* mpirun's standard input */
   struct fs_launch_lines out, err;
   bool daemons_ended, command_ended, command_running, stopping;
-  bool begun;                  /* COMMAND has begun, or the job of --daemon is ready */
+  bool packs;                  /* its ranks are those of a pack (pack.c) */
+  bool begun;                  /* COMMAND has begun, the job of --daemon is ready, or the pack has begun */
   bool stop_asked;             /* fs-launch stop has asked the job of --daemon to end */
   bool starting;               /* the daemons start; COMMAND has not begun */
   int daemons_killed;          /* the signal that ended the daemons' mpirun */
@@ -447,8 +448,8 @@ bool fs_outputs_reason(const struct fs_launch_outputs *o, size_t at, struct fs_l
    (util/own.h). */
 void fs_backing_files_remove(const char *local, bool by_default, const char *job, bool all);
 /* Removes incomplete copies that no process makes any more, and what dead jobs left in memory.
-   wait: a maker may have been killed at this moment. */
-void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell);
+   wait: a maker may have been killed at this moment. packs: also interrupted packs that can go on. */
+void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell, bool packs);
 /* Locks the open file `lock`. Returns true if the lock is exclusively ours and the file still has
    that name. */
 bool fs_lock_alone(int dir, const char *name, int lock);

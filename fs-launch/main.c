@@ -85,7 +85,7 @@ static int launch(struct fs_launch *l) {
   fs_background_end(l, status);
   fs_remote_end(l);
   fs_backing_files_remove(l->local_dir, !l->opt.local_dir, l->job, !l->outputs.unsaved);
-  fs_fragments_remove(l->local_dir, !l->opt.local_dir, !all_left(l), false);
+  fs_fragments_remove(l->local_dir, !l->opt.local_dir, !all_left(l), false, false);
   fs_run_remove(l->run);
   fs_session_remove(l->daemons);
   fs_session_remove(l->command);

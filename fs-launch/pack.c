@@ -60,12 +60,20 @@ static void pack_out(struct fs_launch *l, const char *line, size_t n) {
     l->begun = true;
     return;
   }
+  if (n > 0 && line[0] == '[' && memmem(line, n, " UCX ", 5) != NULL) { /* "[time] [host:pid] FILE UCX ERROR ..." */
+    fs_noise_line(l, line, n);
+    return;
+  }
   printf("%.*s\n", (int)n, line);
   fflush(stdout);
 }
 
-/* Returns true for a line as "fs-prepare: 12 of 100 files, ...". */
+/* Returns true for a line that is no reason for an end, as "fs-prepare: 12 of 100 files, ...". */
 static bool is_progress(const char *line, size_t n) {
+  static const char *const begins[] = {"what is packed is in ", "resuming: ", "the interrupted pack of "};
+  const size_t own = strlen("fs-prepare: ");
+  for (size_t i = 0; i < FS_ARRAY_LEN(begins); i++)
+    if (n > own + strlen(begins[i]) && memcmp(line + own, begins[i], strlen(begins[i])) == 0) return true;
   return memmem(line, n, " file", 5) && memmem(line, n, " left", 5);
 }
 
@@ -93,6 +101,8 @@ static void pack_words(struct fs_launch *l, char **words, struct fs_words *w) {
   fs_words_add(w, "%.*s/fanstore-pack", (int)(slash - l->fanstored), l->fanstored);
   if (l->where == FS_WHERE_HERE) fs_words_add(w, "--emulated");
   fs_network_daemons(l, w);
+  fs_words_add(w, "--version");
+  fs_words_add(w, FS_VERSION);
   fs_words_add(w, "--");
   for (; *words; words++) fs_words_add(w, "%s", *words);
 }
@@ -133,10 +143,13 @@ static void pack_tell(struct fs_launch *l) {
   const char *hosts = l->opt.hosts ? l->opt.hosts : l->opt.hostfile;
   if (l->signal || told) return;
   if (killed)
-    fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset",
+    fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset; pack again to "
+           "go on, or to remove what it has left",
            (unsigned)(killed - l->node), killed->host, killed->killed);
   else if (l->daemons_killed)
-    fs_say("mpirun was killed by signal %d while it packed; there is no new dataset", l->daemons_killed);
+    fs_say("mpirun was killed by signal %d while it packed; there is no new dataset; pack again to "
+           "go on, or to remove what it has left",
+           l->daemons_killed);
   else if (!l->begun && l->stopping)
     fs_say("the nodes have not started within %llu s%s%s", (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
            noise ? noise : "");
@@ -170,6 +183,7 @@ static int pack_run(struct fs_launch *l, int argc, char **argv) {
   l->starting = true;
   l->on_out = pack_out;
   l->on_err = pack_err;
+  l->packs = true;
   status = fs_daemons_exec(l, &w);
   fs_words_free(&w);
   if (status != 0) return status;

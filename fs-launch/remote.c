@@ -81,7 +81,7 @@ int fs_end_job(int argc, char **argv) {
   }
   fs_job_end(argv[2], run, true);
   fs_backing_files_remove(argv[3], true, argv[2], argc == 4);
-  fs_fragments_remove(argv[3], true, true, false);
+  fs_fragments_remove(argv[3], true, true, false, false);
   fs_run_remove(run);
   return 0;
 }

@@ -7,7 +7,8 @@
  *   Backing directories (docs/internals/end-of-job.md): outputs-JOB-RANK. A daemon locks its own
  *   while it lives. They are removed when the job is over, unless outputs are in them.
  *   Incomplete copies (docs/internals/staging.md): ID/.new-... The writer holds the lock ID/.staging.
- *   Incomplete packs (docs/internals/pack-nodes.md): .pack-... The writer holds a lock on it.
+ *   Incomplete packs (docs/internals/pack-nodes.md): .pack-... The writer holds a lock on it. If the
+ *   pack has a checkpoint, it stays, and fs-launch clean says so, unless --staged is given.
  *   Copies of files in memory (docs/internals/read-path.md): below /dev/shm, in directories named like
  *   backing directories.
  */
@@ -34,6 +35,7 @@ struct left {
   const char *job;                   /* only backing directories of this job; NULL: of all */
   unsigned tries;                    /* attempts to take a lock */
   bool fragment, tell, all;          /* all: also outputs, which are saved or dropped */
+  bool packs;                        /* also packs that can go on */
   const struct fs_left_clean *clean; /* what to do with outputs; NULL: they stay */
 };
 
@@ -135,13 +137,17 @@ static bool has_fragments(int dir) {
   return found;
 }
 
-/* Removes the files of a pack, unless a node packs into them now. */
+/* Removes the files of a pack, unless a node packs into them now or a later pack can go on with them. */
 static void remove_pack(int top, const char *top_path, const char *name, const struct left *w) {
-  char path[2 * PATH_MAX];
+  char path[2 * PATH_MAX], of[PATH_MAX];
   FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, name);
   if (dir < 0 || !fs_lock_alone(top, name, dir)) return;
   snprintf(path, sizeof(path), "%s/%s", top_path, name);
-  if (fs_remove_tree(path) == 0) tell_removed(w, path);
+  if (!w->packs && fs_local_pack_resumes(dir, of)) {
+    if (w->tell) fs_say("%s: kept: the pack that made it goes on from %s; clean --staged removes it", path, of);
+  } else if (fs_remove_tree(path) == 0) {
+    tell_removed(w, path);
+  }
 }
 
 /* Removes the incomplete copies of one dataset, unless another job is copying it now. */
@@ -216,8 +222,8 @@ void fs_backing_files_clean(const char *local, bool by_default, const struct fs_
   remove_left(local, by_default, (struct left){.tell = true, .clean = c});
 }
 
-void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell) {
-  struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell};
+void fs_fragments_remove(const char *local, bool by_default, bool wait, bool tell, bool packs) {
+  struct left w = {.fragment = true, .tries = wait ? FS_LOCK_TRIES : 0, .tell = tell, .packs = packs};
   remove_left(local, by_default, w);
   remove_in_memory(&(struct left){.tries = w.tries});
 }

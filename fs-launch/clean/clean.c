@@ -160,7 +160,7 @@ int fs_clean(int argc, char **argv) {
   struct fs_left_clean outputs = {.remove = l.opt.outputs, .to = l.opt.to ? l.to : NULL, .failed = &failed, .kept = -1};
   fs_backing_files_clean(l.local_dir, !l.opt.local_dir, &outputs);
   fs_kept_clean(l.local_dir, !l.opt.local_dir, &outputs);
-  fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true);
+  fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true, l.opt.staged);
   for (unsigned i = 0; i < FS_ALONE_BASES; i++)
     if (fs_alone_base(i)) fs_alone_clean(fs_alone_base(i));
   if (l.opt.staged) status = clean_staged(&l);

@@ -44,8 +44,9 @@ struct fs_self {
   void *_Atomic link;    /* struct fs_link: this process's channel, or NULL */
   void *_Atomic trace;   /* struct fs_trace_own: where this process's calls are recorded, or NULL */
   _Atomic uint64_t link_retry_ns;
-  _Atomic uint32_t spin_ns;
-  _Atomic uint64_t decodes; /* partial decodes of a block */
+  _Atomic uint32_t spin_ns; /* of a wait, at most. More than FS_SPIN_MAX_NS: that many more waits sleep (wait.c) */
+  _Atomic uint32_t crowded_waits; /* after the next crowded yield, twice as many waits sleep (wait.c) */
+  _Atomic uint64_t decodes;       /* partial decodes of a block */
   _Atomic uint64_t counter[FS_C_COUNT];
   /* Read-ahead, by a hash of the file: its last remote block that was read (entry << 32 | block),
      and the end of what was asked for. */

@@ -198,7 +198,7 @@ struct fs_daemon_counters {
   uint64_t dropped;
   uint64_t replicated, replicated_bytes; /* sent to the partner: files, bytes */
   uint64_t disk_bytes, disk_kept_bytes;  /* read from the cache on disk; written to it */
-  uint64_t outputs, output_written;      /* published by this node as their home: files, bytes that they grew by */
+  uint64_t outputs, output_written;      /* of this node as their home: files made, bytes that publications added */
   _Atomic uint64_t staged_bytes, reused_bytes, refused;
   _Atomic uint64_t passed_bytes; /* of staged_bytes: what came from other nodes */
 };
@@ -323,7 +323,10 @@ uint64_t fs_ctl_dropped(const struct fs_daemon *d);
 fs_err fs_ctl_leave(const struct fs_daemon *d);
 /* Sets the bit of directories that may have outputs (ctl->outputs). */
 void fs_ctl_mark(struct fs_daemon *d, uint32_t bit);
+/* Sets all bits, also those of taken names: this daemon has been evicted, and is told of no more of them. */
 void fs_ctl_mark_all(struct fs_daemon *d);
+/* Returns true if nobody asks the records of outputs for attributes of files while the job runs. */
+bool fs_ctl_alone(const struct fs_daemon *d);
 /* Sets the bits of a name of a dataset that was taken (ctl->taken, ctl->taken_names). */
 void fs_ctl_taken(struct fs_daemon *d, uint32_t bit, uint32_t name);
 /* Handles a client's FS_NAMES_NODE_LOCAL. */
@@ -412,6 +415,8 @@ void fs_fetch_leave(struct fs_daemon *d, int status);
 int fs_prefetch_run(struct fs_daemon *d); /* Returns how many were taken or begun. */
 /* A client says that it has opened a file of this node for writing. backing_watch.c. */
 void fs_backing_to_write(struct fs_daemon *d, uint64_t id);
+/* Says that a program has unlinked the backing file of what it removed. */
+void fs_backing_was_unlinked(struct fs_daemon *d, uint64_t id);
 /* A client gives a snapshot back, as by the call CLOSE. outputs/open_files.c. */
 void fs_open_files_given_back(struct fs_daemon *d, struct fs_client *c, uint32_t snapshot);
 /* A client has ended: what it opened for writing is still to be looked at. */

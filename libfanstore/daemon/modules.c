@@ -152,6 +152,7 @@ static fs_err offline_start(struct fs_daemon *d) {
  * - sample leaves first: what it tells is before the daemon's end, which may take long;
  * - staging leaves next, so that no more is copied;
  * - environment obeys `finish` before the module finish, which takes the line;
+ * - messages comes last: it sends what the others had to say about names in this round;
  * - finish leaves before "in place", which removes what it has told, and left comes after both: it
  *   looks at what has been saved.
  */
@@ -228,6 +229,7 @@ static const struct fs_module table[] = {
     {.name = "prefetch", .work = fs_prefetch_run, .client_gone = fs_prefetch_gone},
     {.name = "fill", .work = fs_fill_run},
     {.name = "listen", .start = fs_guard_listen},
+    {.name = "messages", .look = fs_service_flush},
 };
 
 const struct fs_block_source *const fs_block_sources[FS_BLOCKS_KINDS] = {[FS_BLOCKS_DATASET] = &fs_dataset_blocks,

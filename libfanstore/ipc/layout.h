@@ -25,7 +25,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 20u
+#define FS_IPC_VERSION 21u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u
@@ -139,6 +139,7 @@ struct fs_ctl {
 #define FS_CTL_OVERLAY 0x10u /* programs may take names of the datasets */
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 #define FS_CTL_CTIME 0x20u   /* each change of an output changes its ctime, also one through a mapping */
+#define FS_CTL_ALONE 0x40u   /* while the job runs, nobody asks the records of outputs for attributes of files */
 /* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */
 #define FS_CTL_IO_CACHED 0x4u /* through the page cache */
 #define FS_CTL_IO_DIRECT 0x8u /* past it */
@@ -167,13 +168,15 @@ static_assert(sizeof(struct fs_req) == 64, "a request is a cache line");
 
 /*
  * What a client tells its daemon without waiting: blocks that it wants ahead, by a hint of the program's; outputs
- * that it has opened for writing; snapshots that it gives back. A thread of the client takes place `prefetch_head` by
- * compare and swap while head - tail < FS_PREFETCH_RING, and stores a word there (release): a block's key + 1, an id
- * (with FS_OUTPUT_ID), or FS_WANT_CLOSE with the snapshot. The daemon takes what it finds at its own tail, stores 0
- * there, and publishes the tail; a place that is not filled yet stops it.
+ * that it has opened for writing or changed; removed ones that it has unlinked; snapshots that it gives back. A thread
+ * of the client takes place `prefetch_head` by compare and swap while head - tail < FS_PREFETCH_RING, and stores a word
+ * there (release): a block's key + 1, an id (with FS_OUTPUT_ID), FS_WANT_GONE with an id, or FS_WANT_CLOSE with the
+ * snapshot. The daemon takes what it finds at its own tail, stores 0 there, and publishes the tail; a place that is
+ * not filled yet stops it.
  */
 #define FS_PREFETCH_RING 1024u
 #define FS_WANT_CLOSE (1ull << 63) /* | snapshot: as the call CLOSE */
+#define FS_WANT_GONE (1ull << 63)  /* | id, with FS_OUTPUT_ID: the backing file of a removed output was unlinked */
 
 /* Calls about names of output files. A call slot holds the call (struct fs_names_call), then its answer
    (records). ipc/channel.h has the functions that change its words. */

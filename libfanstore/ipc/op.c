@@ -168,6 +168,7 @@ static bool replica_ok(const struct fs_names_call *c) {
 #define CLIENT .client = true
 #define CHANGES CLIENT, .changes = true
 #define NOT_TWICE .not_twice = true
+#define MEMBERS .members = true
 
 const struct fs_op fs_ops[FS_NAMES_OPS] = {
     /* names */
@@ -202,11 +203,11 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(FIND, OWN_NODE, CLIENT, .id = AT(find.id)),
     OP(NODE_LOCAL, OWN_NODE, CHANGES, .dir = AT(node_local.dir), .flags = FS_NL_SHADOWS),
     /* between daemons */
-    OP(TAKE, DIRECTORY(take), .tail = fs_name_ok, .ok = take_ok),
-    OP(TAKEN, DIRECTORY(taken), .changes = true, .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
+    OP(TAKE, DIRECTORY(take), MEMBERS, .tail = fs_name_ok, .ok = take_ok),
+    OP(TAKEN, DIRECTORY(taken), MEMBERS, .changes = true, .id = AT(taken.id), .flags = FS_TAKEN_KEEP, .ok = taken_ok),
     OP(ARRIVED, DIRECTORY(arrived), .id = AT(arrived.id), .ok = arrived_ok),
-    OP(SHUT, DIRECTORY(shut)),
-    OP(UNSHUT, DIRECTORY(unshut)),
+    OP(SHUT, DIRECTORY(shut), MEMBERS),
+    OP(UNSHUT, DIRECTORY(unshut), MEMBERS),
     OP(FORGET, DIRECTORY(forget)),
     OP(ABOVE, DIRECTORY(above), .id = AT(above.id)),
     OP(BACKUP, .scope = FS_SCOPE_BACKUP, .dir = AT(backup.dir), .flags = FS_BACKUP_ALL, .tail = any_ok,

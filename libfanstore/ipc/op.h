@@ -35,6 +35,7 @@ struct fs_op {
                        directory is recalled before it */
   bool not_twice;   /* a forked child must not repeat its parent's unfinished call */
   bool not_later;   /* never resend: a late copy could undo a newer change */
+  bool members;     /* only members may make it: an evicted rank would act beside its successor */
   bool queues;      /* the client's daemon may first await an earlier call about the file */
   uint8_t dir;      /* field: the directory whose primary is called */
   uint8_t id;       /* field: the record that the call is about */

@@ -14,7 +14,7 @@
 #include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 11u
+#define FS_WIRE_VERSION 12u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,
@@ -67,7 +67,8 @@ struct fs_wire_rep {
 };
 static_assert(sizeof(struct fs_wire_rep) == 64, "fs_wire_rep is 64 bytes");
 
-/* A call about names of output files (ipc/call.h) on tag FS_TAG_NAMES: this head, then the body. */
+/* A call about names of output files (ipc/call.h) on tag FS_TAG_NAMES: this head, then the body. A packet of MPI has
+   one or more of them, one after the other, each at a multiple of 8 bytes. */
 #define FS_WIRE_NAMES_MAGIC 0x4e495746u
 struct fs_wire_names {
   uint32_t magic;
@@ -82,6 +83,10 @@ struct fs_wire_names {
   uint64_t sum;
 };
 static_assert(sizeof(struct fs_wire_names) == 64, "fs_wire_names is 64 bytes");
+/* Returns the bytes that such a message takes in its packet. */
+static inline size_t fs_wire_names_size(uint32_t length) {
+  return sizeof(struct fs_wire_names) + fs_round_up(length, 8);
+}
 /* Bytes of an output file for the rank with its replica, on tag FS_TAG_REPLICA: this head, then at
    most FS_OUTPUT_BLOCK bytes. There is no answer. FS_NAMES_REPLICA says how many messages there
    were. */

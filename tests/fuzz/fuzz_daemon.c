@@ -57,11 +57,8 @@ static void *slab;
 static uint64_t slab_size;
 static char dir[256];
 static unsigned char segment[SEGMENT_SIZE];
-static uint64_t order[RANKS]; /* of names' messages to us */
-static struct {
-  uint64_t id;
-  uint32_t rank;
-} question[QUESTIONS]; /* that the daemon asked, the last ones */
+static uint64_t order[RANKS];                                      /* of names' messages to us */
+static struct question { uint64_t id, rank; } question[QUESTIONS]; /* that the daemon asked, the last ones */
 static uint32_t questions;
 static bool not_taken;
 
@@ -204,17 +201,21 @@ static void arrive(uint32_t from, uint32_t tag, const void *bytes, size_t n) {
   }
 }
 
+/* Some messages come in one packet with the next one. */
 static void names_message(uint32_t from, struct fs_wire_names h, const void *body, size_t n) {
-  static alignas(8) unsigned char m[sizeof(h) + FS_NAMES_BODY];
-  h.magic = FS_WIRE_NAMES_MAGIC;
-  h.version = FS_WIRE_VERSION;
-  h.length = (uint32_t)n;
+  static alignas(8) unsigned char packets[RANKS][2 * (sizeof(h) + FS_NAMES_BODY)];
+  static size_t at[RANKS];
+  h.magic = FS_WIRE_NAMES_MAGIC, h.version = FS_WIRE_VERSION, h.length = (uint32_t)n;
   if (h.order == 0) h.order = ++order[from];
-  memcpy(m, &h, sizeof(h));
+  unsigned char *m = memset(packets[from] + at[from], 0, fs_wire_names_size(h.length));
   if (n > 0) memcpy(m + sizeof(h), body, n);
+  memcpy(m, &h, sizeof(h));
   h.sum = fs_wire_sum(m, n);
   memcpy(m, &h, sizeof(h));
-  arrive(from, FS_TAG_NAMES, m, sizeof(h) + n);
+  at[from] += fs_wire_names_size(h.length);
+  if (h.id % 4 == 1 && at[from] <= sizeof(packets[0]) / 4) return;
+  arrive(from, FS_TAG_NAMES, packets[from], at[from]);
+  at[from] = 0;
 }
 
 /* What the daemon has sent is done with, but for replies that nobody takes now. Pings are answered, else there were
@@ -227,20 +228,19 @@ static void complete_sends(void) {
       left++;
       continue;
     }
-    struct fs_wire_names h = {0};
-    struct fs_names_call c = {0};
-    if (m.tag == FS_TAG_NAMES) {
-      memcpy(&h, m.buf, sizeof(h));
-      if (h.length >= sizeof(c)) memcpy(&c, (char *)m.buf + sizeof(h), sizeof(c));
-    }
+    static alignas(8) unsigned char packet[sizeof(struct fs_wire_names) + FS_NAMES_BODY];
+    size_t bytes = m.tag == FS_TAG_NAMES ? m.bytes : 0;
+    memcpy(packet, m.buf, bytes);
     memmove(&world.sent[left], &world.sent[left + 1], (--world.sends - left) * sizeof(m));
     m.op->done(m.op, m.peer, m.bytes, 0);
-    if (h.magic == 0 || h.answer) continue;
-    if (c.op == FS_NAMES_PING) {
-      names_message(m.peer, (struct fs_wire_names){.answer = 1, .id = h.id, .set = h.set}, NULL, 0);
-    } else {
-      question[questions % QUESTIONS].id = h.id;
-      question[questions++ % QUESTIONS].rank = m.peer;
+    for (size_t at = 0; at < bytes;) {
+      const struct fs_wire_names *h = (void *)(packet + at);
+      at += fs_wire_names_size(h->length);
+      if (h->answer) continue;
+      if (((const struct fs_names_call *)(h + 1))->op == FS_NAMES_PING)
+        names_message(m.peer, (struct fs_wire_names){.answer = 1, .id = h->id, .set = h->set}, NULL, 0);
+      else
+        question[questions++ % QUESTIONS] = (struct question){h->id, m.peer};
     }
   }
 }
@@ -307,7 +307,7 @@ static void a_names_message(uint32_t from) {
     uint32_t q = byte() % FS_MIN(questions, QUESTIONS);
     h.answer = 1;
     h.id = question[q].id;
-    from = question[q].rank % RANKS;
+    from = (uint32_t)question[q].rank % RANKS;
     h.err = (how & 68) == 4 ? -(int32_t)(byte()) : 0;
   }
   if (how & 8) h.order = order[from] + byte();

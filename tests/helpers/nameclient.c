@@ -7,6 +7,7 @@
  *
  *   create DIR NAME [TARGET]   a file; "create DIR NAME/": a directory; with a target: a symlink
  *   lookup DIR NAME | remove DIR NAME | rmdir DIR NAME | list DIR
+ *   stat DIR NAME              mode, mtime and size in the record, as setattr prints them
  *   publish DIR ID SIZE
  *   rename DIR NAME TO NAME
  *   many DIR PREFIX N WINDOW [backing]   N files are made and published, WINDOW at once; with a byte in each
@@ -265,6 +266,19 @@ static void rude(uint64_t seconds) {
   fflush(stdout);
 }
 
+/* Makes a call, and prints mode, mtime and size of the record in its answer. */
+static void attributes(struct fs_names_call call, const char *name) {
+  post(0, call, name, "");
+  finish(0);
+  const struct fs_call_slot *b = &c.ch->call_slot[0];
+  size_t at = 0;
+  const struct fs_record *r = b->err == 0 ? fs_record_next(b->body, b->length, &at) : NULL;
+  printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
+  if (r) printf(" %o %lld %llu", r->mode, (long long)r->mtime, (unsigned long long)r->size);
+  printf("\n");
+  fflush(stdout);
+}
+
 static void set(uint64_t dir, uint64_t id, char **word, int n) {
   uint64_t value;
   struct fs_names_call call = {.op = FS_NAMES_SETATTR, .setattr = {.dir = dir, .id = id}};
@@ -285,15 +299,7 @@ static void set(uint64_t dir, uint64_t id, char **word, int n) {
       call.setattr.size = value;
     }
   }
-  post(0, call, "", "");
-  finish(0);
-  const struct fs_call_slot *b = &c.ch->call_slot[0];
-  size_t at = 0;
-  const struct fs_record *r = b->err == 0 ? fs_record_next(b->body, b->length, &at) : NULL;
-  printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
-  if (r) printf(" %o %lld %llu", r->mode, (long long)r->mtime, (unsigned long long)r->size);
-  printf("\n");
-  fflush(stdout);
+  attributes(call, "");
 }
 
 static void one(struct fs_names_call call, const char *name, const char *name2) {
@@ -386,6 +392,8 @@ static void command(char *line) {
   } else if (strcmp(word[0], "lookup") == 0 && n == 3) {
     call = (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir};
     one(call, word[2], "");
+  } else if (strcmp(word[0], "stat") == 0 && n == 3) {
+    attributes((struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, word[2]);
   } else if ((strcmp(word[0], "remove") == 0 || strcmp(word[0], "rmdir") == 0) && n == 3) {
     call = (struct fs_names_call){.op = FS_NAMES_REMOVE, .remove.dir = dir};
     call.flags = word[0][1] == 'm' ? FS_REMOVE_DIRECTORY : 0;

@@ -7,7 +7,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nodes import Nodes, daemon, equal, finish, step  # noqa: E402
+from nodes import Nodes, daemon, equal, finish, rest, step  # noqa: E402
 
 mount, case = sys.argv[1:]
 work = os.path.join(mount, "locks")
@@ -53,7 +53,7 @@ if case == "stopped":
     os.kill(victim, signal.SIGCONT)
     time.sleep(1)
 keeper.stdin.write("go\n")
-seen = keeper.communicate(timeout=60)[0].split("\n")
+seen = rest(keeper, 60).split("\n")
 equal("what the keeper still can do", ["EIO EIO", "True EIO", ""], seen)
 step("%s: seen by the waiter after %.1f s, and by the keeper" % (
     {"holder": "the daemon of the holder's node was killed", "home": "the home's daemon was killed",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 180
 # slow
+# waits
 # Locks when a daemon dies: that of the holder's node, and that of the file's home, without and with replicas.
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)

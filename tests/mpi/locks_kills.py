@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from locking import PRELUDE, said, tell  # noqa: E402
-from nodes import Nodes, equal, finish, step  # noqa: E402
+from nodes import Nodes, equal, finish, rest, step  # noqa: E402
 
 mount, rounds = sys.argv[1], int(sys.argv[2])
 work = os.path.join(mount, "kills")
@@ -46,7 +46,7 @@ for turn in range(rounds):
         w.kill()
     for w in writers:
         # What a program has said is there; a line may be cut.
-        least = max([least, *(int(line) for line in w.communicate()[0].split("\n")[:-1])])
+        least = max([least, *(int(line) for line in rest(w).split("\n")[:-1])])
     a, b, ok = on(turn % 3, """
         import sqlite3
         db = sqlite3.connect(work + '/db', timeout=20)

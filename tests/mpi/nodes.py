@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 
 PRELUDE = "import errno, os, random, sys, time\nwork = sys.argv[1]\n"
 
@@ -88,8 +89,23 @@ def ask(process, *words):
     return process.stdout.readline().strip()
 
 
+def rest(process, timeout=120):
+    """Waits for the process's end, and returns what it has said since the last readline(). communicate() would lose what
+    came with that line."""
+    timer = threading.Timer(timeout, process.kill)
+    timer.start()
+    try:
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    out = process.stdout.read()
+    process.wait()
+    timer.cancel()
+    return out
+
+
 def finish(process, timeout=120):
-    out, _ = process.communicate(timeout=timeout)
+    out = rest(process, timeout)
     assert process.returncode == 0, f"status {process.returncode}"
     return out.strip()
 

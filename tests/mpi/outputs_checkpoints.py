@@ -3,6 +3,7 @@
 
 outputs_checkpoints.py MOUNT: writes on node 0, and reads in child processes on node 0 and 1. Libraries that are not installed are told.
 """
+import importlib.util
 import json
 import logging
 import os
@@ -45,6 +46,7 @@ def torch_write():
         torch.save(state, path("checkpoint.tmp"))
         os.replace(path("checkpoint.tmp"), path("checkpoint.pt"))
     torch.save(state, path("old.pt"), _use_new_zipfile_serialization=False)
+    torch_read()  # here: a process of its own would import torch for seconds
 
 
 def torch_read():
@@ -248,14 +250,11 @@ if len(sys.argv) > 2:
     sys.exit(0)
 for what, library in (("torch", "torch"), ("numpy", "numpy"), ("h5py", "h5py"), ("tensors", None), ("events", None), ("logging", None),
                       ("sqlite", None)):
-    try:
-        if library:
-            __import__(library)
-    except ImportError:
+    if library and not importlib.util.find_spec(library):
         print(f"left out: {library} is not installed")
         continue
     node(0, what + "_write")
-    for n in (0, 1):
+    for n in (1,) if what == "torch" else (0, 1):
         node(n, what + "_read")
     if what == "h5py":
         assert [node(n, "h5py_locked") for n in (0, 1)] == ["0", "0"]

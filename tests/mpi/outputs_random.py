@@ -304,6 +304,7 @@ class Job(Agents):
         mine = [fd for fd in mine if not fd.appends]
         fd = rng.choice(mine) if mine and how in ("pieces", "cut") else Fd(node, f, self.number(name), True)
         fd.appends = how == "append"
+        before = f.segments
         f.segments = f.segments or (f.shared and node != f.home and any(off is not None or n > 16000 for off, _, n in pieces))
         then = rng.choice(("fsync", "close", "close", "nothing")) if fd in mine or len(mine) < 2 else "close"
 
@@ -313,8 +314,8 @@ class Job(Agents):
                 f.put(0, 0, 0)
             for piece in pieces:
                 f.put(*piece)
-            if how == "append":
-                self.tell_home(f)  # it publishes what the process has written before
+            if how == "append" and before:
+                self.tell_home(f)  # it publishes what the process has written before, but not its own bytes
             if then == "nothing":
                 f.pending = node
             else:

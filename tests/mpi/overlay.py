@@ -3,6 +3,7 @@
 same below a mount and in a plain directory (NODES 0); the other cases are for a mount, and assert."""
 import json
 import os
+import signal
 import sys
 import time
 
@@ -24,6 +25,7 @@ def look(path):
     with open(path, "rb") as f: data = f.read()
     assert len(data) == s.st_size == os.stat(path).st_size, (path, len(data), s.st_size)
     return [stat.filemode(s.st_mode), old, len(data), hashlib.md5(data).hexdigest()[:8]]
+others = {f"h{i:02}" for i in range(40)} | {f"u{i:02}" for i in range(30)}  # of other cases: listed only
 def tree():
     seen = {}
     for d, dirs, files in os.walk("."):
@@ -32,7 +34,7 @@ def tree():
         for e in os.scandir(d):
             kind = stat.S_IFMT(e.stat(follow_symlinks=False).st_mode)
             assert (e.is_symlink(), e.is_dir(follow_symlinks=False)) == (kind == stat.S_IFLNK, kind == stat.S_IFDIR), e
-        for n in names: seen[os.path.join(d, n)] = look(os.path.join(d, n))
+        for n in names: seen[os.path.join(d, n)] = n in others or look(os.path.join(d, n))
     return dict(sorted(seen.items()))
 def put(path, data, mode="w"):
     with open(path, mode) as f: f.write(data)
@@ -296,7 +298,8 @@ def death():
     alive, other = Long(job, last), Long(job, 0)
     for node in alive, other: equal("before", "'lin'", node("open('h01').read(3)"))
     os.kill(daemon(last, sys.argv[4]), 9)
-    time.sleep(3)
+    end = time.monotonic() + 30
+    while alive("open('h00')") != "EIO" and time.monotonic() < end: time.sleep(0.1)
     for i in range(20):
         equal(f"h{i:02} elsewhere", "'lin'" if i % 2 else "ENOENT", other(f"open('h{i:02}').read(3)"))
         equal(f"h{i:02} there", "EIO", alive(f"open('h{i:02}')"))
@@ -308,4 +311,28 @@ except OSError as e: print(errno.errorcode[e.errno], open("h20").read(3))"""))
     step("a daemon's death brings nothing of the dataset back")
 
 
-{"death": death, "ops": ops, "held": held, "race": race, "directories": directories}[case]()
+def evicted():
+    """A daemon stands still until the others evict it. Its programs see what is taken afterwards."""
+    job = Nodes(top, PRELUDE)
+    job.on(0, "os.unlink('h00')")
+    other = Long(job, last)
+    equal("before", "ENOENT 'h01'", other("open('h00').read(3)") + " " + other("open('h01').read(3)"))
+    pid = daemon(last, sys.argv[4])
+    os.kill(pid, signal.SIGSTOP)
+    job.on(0, "os.unlink('h01'), put('h02', 'new')")  # waits for the eviction
+    os.kill(pid, signal.SIGCONT)
+    end = time.monotonic() + 30
+    while (seen := other("open('h01').read(3)")) != "ENOENT" and time.monotonic() < end: time.sleep(0.1)
+    equal("removed", "ENOENT", seen)
+    equal("replaced", "'new'", other("open('h02').read(3)"))
+    equal("not taken", "'h03'", other("open('h03').read(3)"))
+    job.on(0, "os.unlink('h03'), os.unlink('sub/v')")
+    equal("removed later", "ENOENT ENOENT", other("open('h03').read(3)") + " " + other("open('sub/v').read(3)"))
+    equal("new programs", "ENOENT new h04", job.on(last, """
+try: open("h03")
+except OSError as e: print(errno.errorcode[e.errno], open("h02").read(3), open("h04").read(3))"""))
+    equal("listed", job.on(0, TREE), job.on(last, TREE))
+    step("an evicted daemon's programs see what is taken")
+
+
+{"death": death, "evicted": evicted, "ops": ops, "held": held, "race": race, "directories": directories}[case]()

@@ -166,7 +166,7 @@ static void sim_start(uint32_t ranks) {
   }
 }
 
-static void sim_kill(uint32_t rank) {
+static inline void sim_kill(uint32_t rank) {
   world.dead[rank] = true;
   for (uint32_t i = 0; i < world.ranks; i++) {
     for (int way = 0; way < 2; way++) {

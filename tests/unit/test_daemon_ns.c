@@ -362,7 +362,7 @@ static void test_one_rank(void **state) {
 }
 static void test_no_deaths(void **state) {
   (void)state;
-  random_seed(0);
+  random_seed(2);
   for (uint32_t ranks = 2; ranks <= RANKS; ranks++) sequence(ranks, 1500, false);
   assert_int_equal(world.changes, 0);
   assert_true(climbs > 30 && loops > 2);

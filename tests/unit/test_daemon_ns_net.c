@@ -88,11 +88,15 @@ static int teardown(void **state) {
   return 0;
 }
 
-static void send_one(uint64_t id) {
+static void gather_one(uint64_t id) {
   unsigned char body[100];
   struct fs_ns_message head = {.id = id, .set = 7, .err = -(int)(id % 3), .answer = id % 2};
   for (size_t i = 0; i < id % 100; i++) body[i] = (unsigned char)(id + i);
   fs_ns_net_send(n, 1, &head, body, id % 100);
+}
+static void send_one(uint64_t id) {
+  gather_one(id);
+  fs_ns_net_flush(n);
 }
 
 static void test_in_order(void **state) {
@@ -134,6 +138,51 @@ static void test_a_gap_is_passed_over(void **state) {
   fs_ns_net_timers(n, 1200);
   assert_int_equal(received, 8);
   assert_int_equal(skipped, 2);
+}
+
+/* What is sent in one round goes in few packets, each of which is taken as a whole. */
+static void test_gathered(void **state) {
+  (void)state;
+  alignas(8) unsigned char buf[FS_NAMES_BODY + 64];
+  for (uint64_t i = 0; i < 4000; i++) gather_one(i);
+  uint32_t full = sends;
+  fs_ns_net_flush(n);
+  assert_int_equal(sends, full + 1);
+  assert_in_range(sends, 20, 40); /* 4000 heads of 64 bytes and bodies of 50 */
+  fs_ns_net_flush(n);
+  assert_int_equal(sends, full + 1);
+  for (uint32_t i = sends; i-- > 0;) { /* one message of it is wrong, or it is cut */
+    size_t bytes = sent[i].bytes;
+    assert_true(bytes <= sizeof(buf));
+    memcpy(buf, sent[i].buf, bytes);
+    for (size_t at = 0; at < bytes;) {
+      size_t odd = at + i % sizeof(struct fs_wire_names);
+      at += fs_wire_names_size(((struct fs_wire_names *)(void *)(buf + at))->length);
+      buf[odd] ^= 1;
+      arrive(2, buf, bytes);
+      buf[odd] ^= 1;
+    }
+    arrive(2, buf, bytes - 8);
+  }
+  assert_int_equal(received, 0);
+  for (uint32_t i = sends; i-- > 0;) arrive(2, sent[i].buf, sent[i].bytes);
+  assert_int_equal(received, 4000);
+  assert_int_equal(skipped, 0);
+}
+
+/* The numbers of a packet that could not be sent are those of the next one. */
+static void test_a_packet_that_fails(void **state) {
+  (void)state;
+  for (uint64_t i = 0; i < 30; i++) {
+    gather_one(i);
+    failing = i == 19;
+    if (i % 10 == 9) fs_ns_net_flush(n);
+  }
+  assert_int_equal(sends, 2);
+  assert_int_equal(fs_ns_net_dropped(n), 10);
+  for (uint32_t i = 0; i < sends; i++) arrive(2, sent[i].buf, sent[i].bytes);
+  assert_int_equal(received, 20);
+  assert_int_equal(skipped, 10);
 }
 
 /* What could not be sent leaves none. */
@@ -237,6 +286,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_in_order, setup, teardown),
       cmocka_unit_test_setup_teardown(test_told_of_in_any_order, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_gap_is_passed_over, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_gathered, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_packet_that_fails, setup, teardown),
       cmocka_unit_test_setup_teardown(test_a_send_that_fails, setup, teardown),
       cmocka_unit_test_setup_teardown(test_twice_is_once, setup, teardown),
       cmocka_unit_test_setup_teardown(test_flipped, setup, teardown),

@@ -3,6 +3,8 @@
  * Output files of other nodes: who holds what, when their home hears of it, and their blocks, over a network of the
  * tests' own (fetch_fixture.h): good replies, short ones, wrong ones, and keys that are none.
  */
+#include "daemon/outputs/backing.h"
+
 #include "fetch_fixture.h"
 
 #include "daemon/blocks/fetch.h"
@@ -33,16 +35,18 @@ static void answer_release(fs_err err) {
   fs_ns_receive(d->ns, d->now, 2, &head, NULL, 0);
 }
 
-static void *volatile kept[64]; /* a daemon ends with its process; what the tests leave must not look lost */
+static void *volatile kept[96]; /* a daemon ends with its process; what the tests leave must not look lost */
 static int setup_holds(void **state) {
   static unsigned n;
   if (setup(state) != 0) return -1;
   releases = 0;
   assert_int_equal(fs_ns_new(&d->ns, 0, NODES, SECOND, &hooks, d), 0);
   assert_int_equal(fs_open_files_new(d), 0);
-  assert_true(n < FS_ARRAY_LEN(kept) - 1);
+  assert_int_equal(fs_backing_new(d), 0);
+  assert_true(n < FS_ARRAY_LEN(kept) - 2);
   kept[n++] = d->ns;
   kept[n++] = d->holds;
+  kept[n++] = d->backing_files;
   return 0;
 }
 #define HOLD_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_holds, teardown)
@@ -317,7 +321,7 @@ static void test_home_hears_of_the_last_release(void **state) {
 static void test_given_back_by_a_word(void **state) {
   (void)state;
   uint32_t a = hold(1, 1000), b = hold(2, 2000);
-  const uint64_t words[] = {0, UINT32_MAX, FS_OUTPUT_SNAPSHOTS, b + 1, 1ull << 40, FS_OUTPUT_ID, b, b};
+  const uint64_t words[] = {0, UINT32_MAX, FS_OUTPUT_SNAPSHOTS, b + 1, 1ull << 40, FS_OUTPUT_ID, FILE_ID, b, b};
   for (unsigned i = 0; i < FS_ARRAY_LEN(words); i++)
     assert_true(fs_chan_want(client->channel, FS_WANT_CLOSE | words[i]));
   (void)fs_prefetch_run(d);
@@ -327,6 +331,54 @@ static void test_given_back_by_a_word(void **state) {
   (void)fs_prefetch_run(d);
   assert_int_equal(releases, 1);
   assert_int_equal(fs_open_files_release(d, client, FILE_ID, a), -ENOENT);
+}
+
+/* A program of this node makes and removes a file. */
+static void make_and_remove(uint64_t id) {
+  fs_backing_creating(d, id, FS_DATASET_DIR(0, 0));
+  fs_backing_created(d, id);
+  assert_true(fs_backing_leaving(d, id));
+}
+
+/* The pool unlinks a removed file, unless its program says that it has done so. */
+static void test_unlinked_by_its_program(void **state) {
+  (void)state;
+  const uint64_t gone = FS_OUTPUT_ID_MAKE(0, 5), left = FS_OUTPUT_ID_MAKE(0, 6);
+  make_and_remove(gone);
+  assert_non_null(fs_backing_find(d, gone));
+  assert_true(fs_chan_want(client->channel, FS_WANT_GONE | gone));
+  (void)fs_prefetch_run(d);
+  assert_null(fs_backing_find(d, gone));
+  d->now += SECOND;
+  fs_backing_drop_timers(d);
+  assert_int_equal(d->pool.live, 0);
+  make_and_remove(left);
+  d->now += SECOND;
+  fs_backing_drop_timers(d);
+  assert_int_equal(d->pool.live, 1);
+  d->pool.head->done(d->pool.head); /* there is no thread */
+  assert_null(fs_backing_find(d, left));
+}
+
+/* A file is counted when it is made, or at its first publication if its making was not seen to end. */
+static void test_files_that_are_counted(void **state) {
+  (void)state;
+  struct fs_call_publish c = {.id = FS_OUTPUT_ID_MAKE(0, 5), .dir = FS_DATASET_DIR(0, 0), .size = 10, .mode = 0600};
+  fs_backing_creating(d, c.id, c.dir);
+  assert_int_equal(d->count.outputs, 0);
+  fs_backing_not_created(d, c.id);
+  fs_backing_creating(d, c.id, c.dir);
+  fs_backing_created(d, c.id);
+  assert_int_equal(d->count.outputs, 1);
+  fs_backing_published(d, &c, true, false);
+  assert_int_equal(d->count.outputs, 1);
+  assert_int_equal(d->count.output_written, 10);
+  c.id = FS_OUTPUT_ID_MAKE(0, 6);
+  for (unsigned twice = 0; twice < 2; twice++) {
+    fs_backing_published(d, &c, true, false);
+    assert_int_equal(d->count.outputs, 2);
+  }
+  for (uint64_t id = FS_OUTPUT_ID_MAKE(0, 5); id <= c.id; id++) fs_backing_ended(d, id);
 }
 
 /* While a OPEN is under way nothing is said that would undo it. */
@@ -391,6 +443,8 @@ int main(void) {
       HOLD_TEST(test_keys_that_are_none),
       HOLD_TEST(test_home_hears_of_the_last_release),
       HOLD_TEST(test_given_back_by_a_word),
+      HOLD_TEST(test_unlinked_by_its_program),
+      HOLD_TEST(test_files_that_are_counted),
       HOLD_TEST(test_no_release_past_a_hold),
       HOLD_TEST(test_a_client_that_is_gone),
       HOLD_TEST(test_answers_that_are_none),

@@ -21,7 +21,7 @@
 #define PARTS 4u
 
 static struct fs_daemon *d;
-static const struct fs_daemon_config config = {.deadline_ns = 20000000};
+static const struct fs_daemon_config config = {.deadline_ns = 50000000}; /* ten of these bound an answer */
 static char dir[200];
 
 static int setup(void **state) {

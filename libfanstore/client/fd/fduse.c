@@ -173,9 +173,13 @@ enum fs_use_end fs_use_retire(struct fs_slot *s, uint64_t e, bool sure, bool tol
   e = (e & ~(uint64_t)FS_RETIRED_TOLD) | (told ? FS_RETIRED_TOLD : 0);
   bool seen = fs_use_seen(FS_FDE_SLOT(e));
   if (FS_LIKELY(settled && !seen)) return FS_USE_NONE;
-  if (!seen || !put(e)) return FS_USE_SCAN;
+  if (!seen) return FS_USE_SCAN;
   fs_slot_stays(atomic_load(&fs_state), s);
-  if (!told && fs_slot_writable(s) == 0) (void)fs_fd_hooks.flush(s->entry, false);
+  const bool flush = !told && fs_slot_writable(s) == 0;
+  const uint32_t entry = s->entry;
+  if (!put(e)) return FS_USE_SCAN;
+  /* Another thread may have freed the slot by now, and given it to another file. */
+  if (flush) (void)fs_fd_hooks.flush(entry, false);
   return FS_USE_RETIRED;
 }
 

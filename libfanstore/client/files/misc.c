@@ -38,9 +38,11 @@ int64_t fs_file_fcntl(struct fs_slot *s, int cmd, long arg) {
   }
 }
 
+/* As the kernel, to any address: Python's fcntl.ioctl gives the bytes of an object. */
 static fs_err give_int(void *arg, int64_t value) {
+  int given = (int)value;
   if (fs_bad_address(arg)) return -EFAULT;
-  *(int *)arg = (int)value;
+  memcpy(arg, &given, sizeof(given));
   return 0;
 }
 

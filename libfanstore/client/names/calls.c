@@ -62,6 +62,7 @@ static fs_err fs_call_by(const struct fs_node *node, struct fs_link *link, const
   if (claimed < 0) return -ETIMEDOUT;
   uint32_t i = (uint32_t)claimed;
   fs_call_slot_post(ch, i, c, name, name2);
+  fs_timing_slow(fs_now_ns());
   fs_link_ring(node, link);
   bool signals = c->flags & fs_call_op(c)->signals;
   fs_err err = fs_wait_done(node, link, &ch->call_slot[i].state, patience, signals);

@@ -41,9 +41,9 @@ fs_err fs_names_ask(const struct fs_names_call *c, const char *name, const char 
 /* Returns a new id for a file of this process, or 0 if there are no more. */
 uint64_t fs_names_id(void);
 
-/* Tells this node's daemon, without waiting, that an output of this node was opened for writing (its
-   id), or that a snapshot is given back (FS_WANT_CLOSE). Returns false if the daemon does not live or
-   has many hints to look at. */
+/* Tells this node's daemon, without waiting, that an output of this node was opened for writing or
+   changed (its id), that a removed one was unlinked (FS_WANT_GONE), or that a snapshot is given back (FS_WANT_CLOSE).
+   Returns false if the daemon does not live or has many hints to look at. */
 bool fs_names_tell(uint64_t word);
 
 #endif

@@ -12,7 +12,10 @@
 
 #define FS_SPIN_MAX_NS 50000u
 #define FS_CROWDED_NS 500000u /* if a yield takes so long, others compute here */
-#define FS_CROWDED_WAITS 50u  /* so many waits then sleep; spin_ns counts them down */
+/* So many waits then sleep, which spin_ns counts down. Each crowded yield doubles the number, up to
+   the most. Each wait that needs no sleep takes 1/256 of the number off, and one more. */
+#define FS_CROWDED_WAITS 50u
+#define FS_CROWDED_MOST 6400u
 #define FS_SLICE_NS 50000000ull
 #define FS_REVIVE_NS 500000000ull
 
@@ -35,10 +38,8 @@ static bool fs_pending(const _Atomic uint32_t *word) {
   return fs_chan_pending(atomic_load_explicit(word, memory_order_acquire));
 }
 
-/* Returns whether this process has more than two processors. With fewer, a spinning client takes
-   what a daemon needs to answer. The kernel then leaves the two daemons of a request on the other
-   processor, since neither is idle for long enough to be moved. */
-static bool fs_many_cpus(void) {
+/* Returns the number of this process's processors. */
+static uint32_t fs_cpus(void) {
   static _Atomic uint32_t known; /* number of processors + 1 */
   uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
   if (n == 0) {
@@ -48,24 +49,45 @@ static bool fs_many_cpus(void) {
     }
     atomic_store_explicit(&known, ++n, memory_order_relaxed);
   }
-  return n > 3;
+  return n - 1;
+}
+
+/* A spinning client takes a processor. The others must have room for the daemon, and in a job of
+   several nodes for a second one, which may be on this host: with two processors, the kernel would
+   leave both daemons of a request on the other one, since neither is idle for long enough to be moved. */
+static bool fs_may_spin(const struct fs_node *node) {
+  return fs_cpus() >= (node->ctl->nodes == 1 ? 2 : 3);
+}
+
+/* Notes whether another process computed on this processor while a wait spun. */
+static void fs_wait_crowded(struct fs_self *self, bool crowded) {
+  uint32_t waits = atomic_load_explicit(&self->crowded_waits, memory_order_relaxed);
+  if (crowded)
+    waits = FS_MIN(FS_MAX(2 * waits, FS_CROWDED_WAITS), FS_CROWDED_MOST);
+  else if (waits > 0)
+    waits -= 1 + waits / 256;
+  else
+    return;
+  atomic_store_explicit(&self->crowded_waits, waits, memory_order_relaxed);
+  if (crowded) atomic_store_explicit(&self->spin_ns, FS_SPIN_MAX_NS + waits, memory_order_relaxed);
 }
 
 /* Spins for as long as short answers take, if the last answer was short: a sleep and a wake-up cost
    more. In between it yields its processor, which the daemon may need to answer. A computing
    process does not give the processor back for milliseconds, where a wake-up would take it. If that
    happens, the next waits are sleeps. */
-static bool fs_wait_spin(const _Atomic uint32_t *state, uint64_t start) {
-  _Atomic uint32_t *word = &fs_self()->spin_ns;
-  uint32_t spin = atomic_load_explicit(word, memory_order_relaxed);
+static bool fs_wait_spin(const struct fs_node *node, const _Atomic uint32_t *state, uint64_t start) {
+  struct fs_self *self = fs_self();
+  uint32_t spin = atomic_load_explicit(&self->spin_ns, memory_order_relaxed);
   uint64_t took = 0;
-  if (!fs_many_cpus()) return false;
-  while (fs_pending(state) && spin <= FS_SPIN_MAX_NS && took < spin) {
+  if (spin > FS_SPIN_MAX_NS || !fs_may_spin(node)) return false;
+  while (fs_pending(state) && took < spin) {
     FS_SYS0(SYS_sched_yield);
     took = fs_now_ns() - start;
   }
-  if (took >= FS_CROWDED_NS) atomic_store_explicit(word, FS_SPIN_MAX_NS + FS_CROWDED_WAITS, memory_order_relaxed);
-  return !fs_pending(state);
+  bool done = !fs_pending(state), crowded = took >= FS_CROWDED_NS;
+  if (done || crowded) fs_wait_crowded(self, crowded);
+  return done;
 }
 
 static void fs_wait_learn(uint64_t took) {
@@ -77,16 +99,18 @@ static void fs_wait_learn(uint64_t took) {
 
 fs_err fs_wait_done(const struct fs_node *node, struct fs_link *link, _Atomic uint32_t *state, uint64_t ns,
                     bool signals) {
-  uint64_t start = fs_now_ns(), end = start + ns, look = start + FS_SLICE_NS, slept = 0;
+  /* A handler that runs between two sleeps is not noticed, so a call that it may end sleeps long. */
+  const uint64_t slice = signals ? FS_NS_PER_S : FS_SLICE_NS;
+  uint64_t start = fs_now_ns(), end = start + ns, look = start + slice, slept = 0;
   fs_timing_slow(start);
-  if (!fs_wait_spin(state, start)) {
+  if (!fs_wait_spin(node, state, start)) {
     while (fs_pending(state)) {
       uint64_t now = fs_now_ns();
       /* The deadline is by the clock, or by the sum of the sleeps. */
       if (now >= end || slept >= 2 * ns) return -ETIMEDOUT;
       if (fs_link_known_dead(link)) return -EHOSTDOWN;
       if (now >= look && (!fs_node_alive(node) || fs_link_dead(link))) return -EHOSTDOWN;
-      if (now >= look) look = now + FS_SLICE_NS;
+      if (now >= look) look = now + slice;
       uint64_t nap = FS_MIN(end, look) - now;
       fs_err err = fs_chan_sleep(state, nap);
       if (err == -EINTR && signals) return err;

@@ -57,7 +57,8 @@ static void drop_own(const struct fs_answer *a) {
   uint64_t id;
   if (a->n != sizeof(id) || !node) return;
   memcpy(&id, a->body, sizeof(id));
-  if (fs_output_path(node, id, path) == 0) FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0);
+  if (fs_output_path(node, id, path) == 0 && FS_SYS3(SYS_unlinkat, AT_FDCWD, path, 0) == 0)
+    (void)fs_names_tell(FS_WANT_GONE | id);
 }
 
 fs_err fs_output_remove(const struct fs_found *f, bool directory) {

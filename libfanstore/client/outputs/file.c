@@ -116,11 +116,19 @@ static bool is_unchanged(int fd, const struct stat *st) {
   return changed != 0 && changed == changed_at(st) && atomic_load(&fs_output_maps) == 0;
 }
 
+/* Returns whether nobody asks for the attributes in records while the job runs (docs/internals/output-bytes.md, "A
+   job of one node"). */
+static bool is_alone(void) {
+  const struct fs_node *node = fs_names_node();
+  return node != NULL && (node->ctl->flags & FS_CTL_ALONE);
+}
+
 static fs_err publish_until(int fd, bool synced, uint64_t end) {
   struct stat st;
-  if (!fs_output_tracked(fs_fd_entry(fd)) || fs_sys_fstat(fd, &st) != 0) return 0;
+  if (!fs_output_tracked(fs_fd_entry(fd))) return 0;
   uint64_t dir = atomic_load_explicit(&noted[fd].dir, memory_order_relaxed), was = dir;
   uint64_t id = atomic_load_explicit(&noted[fd].id, memory_order_relaxed);
+  if ((!synced && is_alone() && fs_names_tell(id)) || fs_sys_fstat(fd, &st) != 0) return 0;
   if (!synced && (is_left(fd, dir, id, st.st_mode) || is_unchanged(fd, &st))) return 0;
   fs_err err = dir == 0 ? fs_output_sync(id, (uint64_t)st.st_size, end)
                         : fs_output_tell(&dir, id, &st, synced ? FS_PUBLISH_DURABLE : 0);
@@ -175,6 +183,7 @@ fs_err fs_output_real_was_set(int fd, const struct fs_found *f) {
 static fs_err publish_record(const struct fs_record *r, int at, const char *path) {
   struct stat st;
   uint64_t dir = r->dir;
+  if (is_alone() && fs_names_tell(r->id)) return 0;
   if (fs_sys_fstatat(at, path, &st, AT_EMPTY_PATH) != 0) return 0;
   return fs_output_tell(&dir, r->id, &st, 0);
 }
@@ -234,9 +243,10 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
   struct stat st;
-  bool right = writes && !cut && fs_sys_fstat(fd, &st) == 0 && is_right(r, &st);
+  bool alone = writes && is_alone(), known = writes && !alone && !cut && fs_sys_fstat(fd, &st) == 0;
+  bool right = known && is_right(r, &st);
   uint64_t quiet = right ? quiet_since(&st) : 0;
-  if (writes) tell_open(r->id, right);
+  if (writes) tell_open(r->id, right || alone);
   if (writes || cut)
     note(fd, r->dir, r->id, 0);
   else if (r->flags & FS_RECORD_STAGED_IN)
@@ -307,7 +317,7 @@ fs_fd fs_output_create(struct fs_found *f, int flags, mode_t mode) {
   if (err == -EEXIST && r != NULL && r->id == c.create.id)
     err = 0; /* made by the process that forked in here, or its child */
   if (err == 0) {
-    note(fd, c.create.dir, c.create.id, fs_output_slot(c.create.dir, f->name, f->name_len));
+    note(fd, c.create.dir, c.create.id, is_alone() ? 0 : fs_output_slot(c.create.dir, f->name, f->name_len));
     return fd;
   }
   fs_sys_close(fd);

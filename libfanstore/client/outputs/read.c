@@ -70,7 +70,10 @@ static size_t read_window(struct out_reading *r, uint8_t *dst, size_t n, uint64_
     off += p[count].n;
     n -= p[count].n;
   }
-  if (posted > 0) fs_remote_ring(&r->ds, r->link);
+  if (posted > 0) {
+    fs_timing_slow(fs_now_ns());
+    fs_remote_ring(&r->ds, r->link);
+  }
   *err = count == 0 ? -EAGAIN : 0;
   for (unsigned k = 0; k < count; k++) {
     if (*err < 0) {

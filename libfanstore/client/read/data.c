@@ -187,7 +187,10 @@ static unsigned fs_window_start(struct fs_reading *r, struct fs_piece *p, fs_err
     n -= p[k].n;
     off += p[k].n;
   }
-  if (posted > 0) fs_remote_ring(r->ds, r->link);
+  if (posted > 0) {
+    fs_timing_slow(fs_now_ns()); /* the daemon that is woken may get this processor */
+    fs_remote_ring(r->ds, r->link);
+  }
   return k;
 }
 

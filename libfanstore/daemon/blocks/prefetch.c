@@ -66,7 +66,9 @@ static struct fs_wishes *fs_prefetch_next(struct fs_prefetch_queue *q, uint32_t 
 
 /* Does what a word that is no key asks for. Returns false if it is a key. */
 static bool fs_prefetch_told(struct fs_daemon *d, struct fs_client *c, uint64_t word) {
-  if (word & FS_WANT_CLOSE)
+  if ((word & FS_WANT_GONE) && (word & FS_OUTPUT_ID)) /* a snapshot is without FS_OUTPUT_ID */
+    fs_backing_was_unlinked(d, word & ~FS_WANT_GONE);
+  else if (word & FS_WANT_CLOSE)
     fs_open_files_given_back(d, c, (uint32_t)word);
   else if (word & FS_OUTPUT_ID)
     fs_backing_to_write(d, word);

@@ -10,6 +10,7 @@
 
 #include "daemon/blocks/partitions.h"
 #include "daemon/blocks/source.h"
+#include "util/sys.h"
 #include "util/util.h"
 
 #define FS_JOBS 256u
@@ -137,7 +138,7 @@ static void fs_job_reply(struct fs_job *j, fs_err err) {
     fs_job_send(j);
     return;
   }
-  j->due = j->read.d->now + s->delay_ns;
+  j->due = fs_now_ns() + s->delay_ns; /* d->now may be some ms old on a busy machine */
   fs_chain_push(&s->delayed, &j->chain);
 }
 

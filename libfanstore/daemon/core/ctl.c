@@ -128,9 +128,19 @@ void fs_ctl_taken(struct fs_daemon *d, uint32_t bit, uint32_t name) {
     fs_ctl_left(d, &d->ctl->node_local_any, sizeof(d->ctl->node_local_any));
 }
 
+static void fs_ctl_all_bits(_Atomic uint64_t *bits, size_t n) {
+  for (size_t i = 0; i < n; i++) atomic_store(&bits[i], UINT64_MAX);
+}
+
+/* The copy in the run directory keeps its bits of taken names. It is for programs that start when the daemon is dead:
+   by the new bits they would get EIO for all names of the dataset, as those do that run by then. */
 void fs_ctl_mark_all(struct fs_daemon *d) {
-  for (size_t i = 0; i < FS_ARRAY_LEN(d->ctl->outputs); i++) atomic_store(&d->ctl->outputs[i], UINT64_MAX);
+  fs_ctl_all_bits(d->ctl->outputs, FS_ARRAY_LEN(d->ctl->outputs));
   fs_ctl_left(d, d->ctl->outputs, sizeof(d->ctl->outputs));
+  if (!d->cfg->overlay) return;
+  fs_ctl_all_bits(d->ctl->taken_names, FS_ARRAY_LEN(d->ctl->taken_names));
+  fs_ctl_all_bits(d->ctl->taken, FS_ARRAY_LEN(d->ctl->taken));
+  atomic_fetch_or(&d->ctl->node_local_any, FS_NL_TAKEN);
 }
 
 /* Sets the bit before a client makes the first node-local name in that directory. The bit is
@@ -165,6 +175,10 @@ static bool fs_ctl_ctime(const struct fs_daemon *d) {
   return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
+bool fs_ctl_alone(const struct fs_daemon *d) {
+  return d->net->nodes == 1 && !d->cfg->stage_out && !d->cfg->stage_in;
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;
@@ -184,7 +198,8 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->output_limit = d->cfg->output_limit;
   c->memory_limit = fs_memory_limit();
   c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) |
-             (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | (fs_ctl_ctime(d) ? FS_CTL_CTIME : 0) | d->cfg->local_io;
+             (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | (fs_ctl_ctime(d) ? FS_CTL_CTIME : 0) |
+             (fs_ctl_alone(d) ? FS_CTL_ALONE : 0) | d->cfg->local_io;
   memcpy(c->backing, d->backing, sizeof(c->backing));
   fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {

@@ -119,9 +119,11 @@ void fs_ns_run_local(struct fs_ns *ns, uint64_t now) {
    that they agree on the keepers. */
 static void fs_ns_keeper(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c, bool backup) {
   struct fs_keepers k = fs_members_keepers(&ns->members, fs_call_dir(c));
+  bool may = fs_member(&ns->members, a.from) || !fs_call_op(c)->members;
   if (a.set > ns->members.number)
     fs_ns_answer(ns, a, -EAGAIN, NULL, 0); /* the set is on its way */
-  else if (a.set < ns->members.number || (backup ? k.backup : k.primary) != ns->rank || (backup && k.primary != a.from))
+  else if (a.set < ns->members.number || !may || (backup ? k.backup : k.primary) != ns->rank ||
+           (backup && k.primary != a.from))
     fs_answer_stale(ns, a);
   else
     fs_exec(ns, a, c);

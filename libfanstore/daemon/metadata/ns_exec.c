@@ -401,10 +401,14 @@ static void fs_exec_forget(struct fs_ns *ns, struct fs_asked a, const struct fs_
 
 /* ---- which is which ---- */
 
+/* A record that is here and locked may be the older one of the two: another rename is moving it to
+   where the caller is. That one has to end first. */
 static void fs_exec_arrived(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  bool here = fs_names_find_id(ns->names, c->arrived.dir, c->arrived.id) || fs_done_already(ns, c->arrived.call) == 1;
-  bool wait = fs_moving(ns, c->arrived.dir, c->arrived.id) || fs_move_begun(ns, c->arrived.call) ||
-              fs_done_already(ns, c->arrived.call) == -EAGAIN;
+  int done = fs_done_already(ns, c->arrived.call);
+  bool locked = fs_lock_find(ns, c->arrived.dir, c->arrived.id);
+  bool here = done == 1 || fs_names_find_id(ns->names, c->arrived.dir, c->arrived.id);
+  bool wait = done < 0 || (locked && done == 0) || fs_moving(ns, c->arrived.dir, c->arrived.id) ||
+              fs_move_begun(ns, c->arrived.call);
   fs_ns_answer(ns, a, wait ? -EAGAIN : here ? 0 : -ENOENT, NULL, 0);
 }
 

@@ -157,7 +157,7 @@ static void fs_lock_nobody(struct fs_commit *c, fs_err err) {
 
 struct fs_lock_question {
   struct fs_ns *ns;
-  uint64_t dir, id;
+  uint64_t dir, id, call;
 };
 
 /* Ends a lock whose owner has not reported, by the answer to the question whether the record has
@@ -167,7 +167,7 @@ static void fs_lock_asked(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_hold *h = fs_lock_find(q.ns, q.dir, q.id);
   (void)body, (void)n;
   free(ctx);
-  if (!h) return;
+  if (!h || h->call != q.call) return; /* it has ended, and another call may have locked the record */
   const struct fs_record *r = fs_names_find_id(q.ns->names, h->dir, q.id);
   h->asking = false;
   if (q.ns->now < h->until) return; /* the record was locked anew meanwhile */
@@ -186,7 +186,7 @@ static void fs_lock_ask(struct fs_ns *ns, struct fs_hold *h) {
   struct fs_lock_question *q = malloc(sizeof(*q));
   struct fs_names_call c = {.op = FS_NAMES_ARRIVED, .arrived = {.dir = h->to, .id = h->id, .call = h->call}};
   if (!q) return;
-  *q = (struct fs_lock_question){.ns = ns, .dir = h->dir, .id = h->id};
+  *q = (struct fs_lock_question){.ns = ns, .dir = h->dir, .id = h->id, .call = h->call};
   h->asking = true;
   fs_request_start(ns, &c, fs_lock_asked, q);
 }

@@ -24,13 +24,15 @@ struct fs_move {
   /* a copy of the record, with its names, that the other directory's primary has locked; or NULL */
   struct fs_record *taken;
   uint64_t until;            /* the record is put by then, or not at all */
+  fs_err err;                /* why it has failed */
   struct fs_names_call call; /* followed by its names */
 };
 
+/* Returns the move that puts this record into this directory, or replaces it there. */
 static const struct fs_move *fs_move_of(const struct fs_ns *ns, uint64_t dir, uint64_t id) {
   for (struct fs_chain *l = ns->moves.next; l != &ns->moves; l = l->next) {
     const struct fs_move *m = FS_ITEM(l, struct fs_move, chain);
-    if (m->id == id && m->call.rename.to == dir) return m;
+    if ((m->id == id || m->closed == id) && m->call.rename.to == dir) return m;
   }
   return NULL;
 }
@@ -64,16 +66,48 @@ static void fs_move_free(struct fs_move *m) {
   free(m);
 }
 
-/* Ends a failed move: answers, unlocks the record and opens the closed directory. */
-static void fs_move_fail(struct fs_move *m, fs_err err) {
+static void fs_move_kept(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_move *m = ctx;
+  (void)err, (void)body, (void)n;
+  fs_ns_answer(m->ns, m->a, m->err, NULL, 0);
+  fs_move_free(m);
+}
+
+static void fs_move_give_back(struct fs_move *m);
+
+static void fs_move_opened(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_move *m = ctx;
+  (void)err, (void)body, (void)n;
+  m->closed = 0;
+  fs_move_give_back(m);
+}
+
+static void fs_move_give_back(struct fs_move *m) {
   struct fs_names_call unshut = {.op = FS_NAMES_UNSHUT, .unshut.dir = m->closed};
   struct fs_names_call keep = {
       .op = FS_NAMES_TAKEN, .flags = FS_TAKEN_KEEP, .taken = {.dir = m->call.rename.dir, .call = m->call.rename.call}};
-  fs_ns_answer(m->ns, m->a, err, NULL, 0);
-  if (m->closed != 0) fs_request_start(m->ns, &unshut, NULL, NULL);
   if (m->taken) keep.taken.id = m->taken->id;
-  if (m->taken && m->id == 0) fs_request_start(m->ns, &keep, NULL, NULL);
-  fs_move_free(m);
+  /* It is here: an earlier rename has moved it, and the other keeper must drop it. If it is locked,
+     it is the one here that goes. */
+  if (m->taken && fs_names_find_id(m->ns->names, m->call.rename.to, m->taken->id) &&
+      !fs_lock_find(m->ns, m->call.rename.to, m->taken->id)) {
+    keep.flags = 0;
+    keep.taken.to = m->call.rename.to;
+  }
+  if (m->closed != 0)
+    fs_request_start(m->ns, &unshut, fs_move_opened, m);
+  else if (m->taken && m->id == 0)
+    fs_request_start(m->ns, &keep, fs_move_kept, m);
+  else
+    fs_move_kept(m, 0, NULL, 0);
+}
+
+/* Ends a failed move: opens the closed directory, unlocks the record, then answers. The caller may
+   make the call again, which closes and locks them anew. So the answer waits until the other keepers
+   have heard UNSHUT and KEEP: they must not hear them again after that. */
+static void fs_move_fail(struct fs_move *m, fs_err err) {
+  m->err = err;
+  fs_move_give_back(m);
 }
 
 /* Returns 0 if r may take the place of t, which may be NULL; else the error. */
@@ -82,7 +116,7 @@ static fs_err fs_move_check(const struct fs_move *m, const struct fs_record *r, 
   if (dataset && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (dataset && S_ISDIR(r->mode)) return -ENOTDIR;
   t = fs_visible(t);
-  if (t && fs_locked(m->ns, t->dir, t->id)) return -EAGAIN;
+  if (t && m->closed != t->id && fs_locked(m->ns, t->dir, t->id)) return -EAGAIN;
   if (t && (m->call.flags & FS_RENAME_NOREPLACE)) return -EEXIST;
   if (t && S_ISDIR(t->mode) && !S_ISDIR(r->mode)) return -EISDIR;
   if (t && !S_ISDIR(t->mode) && S_ISDIR(r->mode)) return -ENOTDIR;
@@ -238,8 +272,9 @@ static void fs_move_across(struct fs_move *m) {
   struct fs_ns *ns = m->ns;
   const struct fs_record *t = fs_names_find(ns->names, m->call.rename.to, fs_call_tail2(&m->call), m->call.tail2_len);
   fs_err err = fs_move_check(m, m->taken, t);
-  if (fs_lock_find(ns, m->call.rename.to, m->taken->id))
-    err = -EAGAIN; /* the record was here before, and the rename that moved it away has not ended */
+  /* The record was here before, and the rename that moved it away has not ended; or it is here already. */
+  if (fs_lock_find(ns, m->call.rename.to, m->taken->id) || fs_names_find_id(ns->names, m->call.rename.to, m->taken->id))
+    err = -EAGAIN;
   if (ns->now >= m->until || fs_members_keepers(&ns->members, m->call.rename.to).primary != ns->rank) err = -EAGAIN;
   if (err != 0)
     fs_move_fail(m, err);

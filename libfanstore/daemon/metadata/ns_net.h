@@ -18,8 +18,11 @@ typedef void fs_ns_net_receive(void *ctx, uint32_t from, const struct fs_ns_mess
    counts as lost. Returns 0, -ENOMEM, or the network's error. */
 fs_err fs_ns_net_new(struct fs_ns_net **out, struct fs_net *net, uint64_t deadline_ns, fs_ns_net_receive *receive,
                      void *ctx);
-/* Sends a message. If too many are under way, the message is lost. */
+/* Sends a message with the next flush. If too many are under way, the message is lost. */
 void fs_ns_net_send(struct fs_ns_net *n, uint32_t to, const struct fs_ns_message *head, const void *body, size_t bytes);
+/* Sends what has gathered, one packet to each rank unless it is long. Call it at the end of each
+   round of the loop. What gathers after the last round is lost: all daemons of the job end then. */
+void fs_ns_net_flush(struct fs_ns_net *n);
 /* Gives up on missing messages whose time is over, and posts receives that had no room. Call it
    regularly. */
 void fs_ns_net_timers(struct fs_ns_net *n, uint64_t now);

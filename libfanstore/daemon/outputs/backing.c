@@ -76,10 +76,16 @@ void fs_backing_creating(struct fs_daemon *d, uint64_t id, uint64_t dir) {
   f->creating = true;
 }
 
+static void fs_backing_count(struct fs_daemon *d, struct fs_backing_file *f) {
+  if (!f->counted && f->mode == 0) d->count.outputs++; /* with a mode, a node has published it before */
+  f->counted = true;
+}
+
 void fs_backing_created(struct fs_daemon *d, uint64_t id) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   if (!f) return;
   f->creating = false;
+  fs_backing_count(d, f);
   fs_backing_is_open(d, f);
 }
 
@@ -102,7 +108,7 @@ void fs_backing_not_created(struct fs_daemon *d, uint64_t id) {
 void fs_backing_published(struct fs_daemon *d, const struct fs_call_publish *c, bool there, bool open) {
   struct fs_backing_file *f = there ? fs_backing_make(d, c->id) : fs_backing_find(d, c->id);
   if (!f) return;
-  if (f->mode == 0) d->count.outputs++;
+  fs_backing_count(d, f);
   if (c->size > f->size) d->count.output_written += c->size - f->size;
   f->dir = c->dir;
   f->size = c->size;
@@ -156,14 +162,16 @@ static fs_err fs_backing_unlink_work(struct fs_io *io) {
   return 0;
 }
 
+void fs_backing_ended(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_file *f = fs_backing_find(d, id);
+  if (f) fs_backing_free(d, f);
+  fs_backing_drop_done(d, id);
+  fs_space_freed(d);
+}
+
 static void fs_backing_unlinked(struct fs_io *io) {
   struct fs_backing_unlinking *u = FS_ITEM(io, struct fs_backing_unlinking, io);
-  fs_space_freed(u->d);
-  for (uint32_t i = 0; i < u->count; i++) {
-    struct fs_backing_file *f = fs_backing_find(u->d, u->id[i]);
-    if (f) fs_backing_free(u->d, f);
-    fs_backing_drop_done(u->d, u->id[i]);
-  }
+  for (uint32_t i = 0; i < u->count; i++) fs_backing_ended(u->d, u->id[i]);
   free(u);
 }
 

@@ -51,6 +51,7 @@ struct fs_backing_file {
   bool publishing; /* this daemon is publishing it */
   bool untold;     /* what was published last may not have been whole */
   bool creating;   /* its name is being created at the directory's primary */
+  bool counted;    /* in count.outputs */
   bool segment;    /* it is a segment of another file and never has a name */
   bool split;      /* other nodes have or had bytes of it */
   uint64_t name;   /* a hash of the name and directory that left.c has written down */
@@ -97,6 +98,8 @@ void fs_backing_adopt(struct fs_daemon *d, uint64_t id, uint64_t dir, uint64_t p
 struct fs_backing_file *fs_backing_segment(struct fs_daemon *d, uint64_t id);
 /* Has the file published again when there is time. */
 void fs_backing_again(struct fs_daemon *d, struct fs_backing_file *f);
+/* Forgets a removed file whose backing file is unlinked. */
+void fs_backing_ended(struct fs_daemon *d, uint64_t id);
 /* Unlinks backing files, by the I/O pool. */
 void fs_backing_unlink(struct fs_daemon *d, const uint64_t *id, uint32_t count);
 /* Returns true if the file was changed so recently that the next change may leave its times as

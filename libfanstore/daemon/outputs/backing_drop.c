@@ -63,6 +63,11 @@ bool fs_backing_leaving(struct fs_daemon *d, uint64_t id) {
   return true;
 }
 
+void fs_backing_was_unlinked(struct fs_daemon *d, uint64_t id) {
+  struct fs_backing_end *e = fs_leaving_find(d, id);
+  if (e) fs_backing_ended(d, fs_leaving_take(e));
+}
+
 static struct fs_backing_end *fs_leaving_first(const struct fs_daemon *d, uint64_t when) {
   const struct fs_chain *all = &d->backing_files->leaving;
   struct fs_backing_end *e = fs_chain_empty(all) ? NULL : FS_ITEM(all->next, struct fs_backing_end, chain);

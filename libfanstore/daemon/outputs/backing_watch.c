@@ -172,6 +172,7 @@ void fs_backing_publish_map(struct fs_daemon *d, uint64_t id, bool open, fs_ns_d
 #define FS_OPEN_YOUNG_NS 20000000ull /* until the first look at a file */
 #define FS_OPEN_NS 1000000000ull     /* between two looks */
 #define FS_OPEN_LOOKS 32u            /* files in a row */
+#define FS_OPEN_LOOKS_ALONE 4u       /* if nobody waits for them */
 
 static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct fs_chain *list, uint64_t ns) {
   if (!fs_chain_empty(&f->open)) return;
@@ -180,7 +181,9 @@ static void fs_open_enter(struct fs_daemon *d, struct fs_backing_file *f, struct
 }
 
 void fs_backing_is_open(struct fs_daemon *d, struct fs_backing_file *f) {
-  fs_open_enter(d, f, &d->backing_files->young, FS_OPEN_YOUNG_NS);
+  bool alone = fs_ctl_alone(d); /* nobody asks for its attributes */
+  struct fs_backing *s = d->backing_files;
+  fs_open_enter(d, f, alone ? &s->open : &s->young, alone ? FS_OPEN_NS : FS_OPEN_YOUNG_NS);
 }
 
 void fs_backing_to_write(struct fs_daemon *d, uint64_t id) {
@@ -311,7 +314,7 @@ void fs_backing_look_all(struct fs_daemon *d) {
 void fs_backing_timers(struct fs_daemon *d) {
   struct fs_backing *s = d->backing_files;
   fs_open_timers(d, &s->young, FS_OPEN_LOOKS);
-  fs_open_timers(d, &s->open, FS_OPEN_LOOKS);
+  fs_open_timers(d, &s->open, fs_ctl_alone(d) ? FS_OPEN_LOOKS_ALONE : FS_OPEN_LOOKS);
 }
 
 /* ---- a client's PUBLISH ---- */

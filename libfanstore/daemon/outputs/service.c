@@ -109,6 +109,10 @@ void fs_service_timers(struct fs_daemon *d) {
   fs_service_full(d);
 }
 
+void fs_service_flush(struct fs_daemon *d) {
+  fs_ns_net_flush(d->ns_net);
+}
+
 bool fs_service_busy(const struct fs_daemon *d) {
   return fs_ns_busy(d->ns);
 }

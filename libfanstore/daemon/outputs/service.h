@@ -9,6 +9,8 @@
 fs_err fs_service_start(struct fs_daemon *d);
 void fs_service_timers(struct fs_daemon *d);
 bool fs_service_busy(const struct fs_daemon *d);
+/* Sends the messages of this round. */
+void fs_service_flush(struct fs_daemon *d);
 /* Handles the case that this node is no member any more: nobody tells it of marks and of changed
    directories. */
 void fs_service_members(struct fs_daemon *d);
