@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The steps of packing that nothing can leave out, and no others: limit_pack lz4|raw BLOCK THREADS DIRECTORY LIST OUT
- * reads the files of LIST by blocks, compresses each block (lz4), takes its checksum, gathers what is to be stored in
- * buffers of 2 MiB, takes their checksums, writes them to OUT.N with O_DIRECT and syncs. No order, no names, no index.
- * Two threads for each of THREADS, one of which computes while the other waits for the disk. Prints a JSON object:
- * bytes, stored, and first: nanoseconds of it all.
+ * The steps of packing that nothing can leave out, and no others: limit_pack lz4|zstd:LEVEL|raw BLOCK THREADS DIRECTORY
+ * LIST OUT reads the files of LIST by blocks, compresses each block, takes its checksum, gathers what is to be stored
+ * in buffers of 2 MiB, takes their checksums, writes them to OUT.N with O_DIRECT and syncs. No order, no names, no
+ * index. Two threads for each of THREADS, one of which computes while the other waits for the disk. Prints a JSON
+ * object: bytes, stored, and first: nanoseconds of it all.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "common.h"
 #include "util/sys.h"
@@ -26,7 +27,8 @@
 static char **paths;
 static size_t n, block;
 static int top;
-static bool compress;
+static bool lz4;
+static int zstd_level; /* 0: not zstd */
 static const char *out_name;
 static atomic_size_t next, total, stored;
 static _Atomic unsigned number;
@@ -81,17 +83,31 @@ static void put(struct out *o, const uint8_t *data, size_t len) {
   }
 }
 
-static void one_file(const char *path, uint8_t *plain, char *packed, struct out *o) {
+/* A thread's memory. */
+struct room {
+  uint8_t *plain, *packed;
+  size_t packed_size;
+  ZSTD_CCtx *zstd;
+};
+
+/* Returns the size, or 0 if it is stored raw. */
+static size_t compress(const struct room *r, size_t len) {
+  size_t got = 0;
+  if (lz4) got = (size_t)LZ4_compress_default((char *)r->plain, (char *)r->packed, (int)len, (int)r->packed_size);
+  if (zstd_level != 0) got = ZSTD_compressCCtx(r->zstd, r->packed, r->packed_size, r->plain, len, zstd_level);
+  return !ZSTD_isError(got) && got < len ? got : 0;
+}
+
+static void one_file(const char *path, const struct room *r, struct out *o) {
   size_t bytes = 0, kept = 0;
-  int fd = openat(top, path, O_RDONLY | O_CLOEXEC), room = LZ4_compressBound((int)block);
+  int fd = openat(top, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) die(path);
-  for (ssize_t got; (got = pread(fd, plain, block, (off_t)bytes)) != 0;) {
+  for (ssize_t got; (got = pread(fd, r->plain, block, (off_t)bytes)) != 0;) {
     if (got < 0) die(path);
-    int len = compress ? LZ4_compress_default((char *)plain, packed, (int)got, room) : 0;
-    bool smaller = len > 0 && len < got;
-    put(o, smaller ? (uint8_t *)packed : plain, smaller ? (size_t)len : (size_t)got);
+    size_t len = compress(r, (size_t)got);
+    put(o, len > 0 ? r->packed : r->plain, len > 0 ? len : (size_t)got);
     bytes += (size_t)got;
-    kept += smaller ? (size_t)len : (size_t)got;
+    kept += len > 0 ? len : (size_t)got;
     if ((size_t)got < block) break;
   }
   close(fd);
@@ -105,15 +121,19 @@ static void *worker(void *arg) {
   if (asprintf(&name, "%s.%u", out_name, atomic_fetch_add(&number, 1)) < 0) die("memory");
   struct out o = {.fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0600), .data = pages(BUFFER)};
   if (o.fd < 0) die(name);
-  uint8_t *plain = pages(block);
-  char *packed = pages((size_t)LZ4_compressBound((int)block));
-  for (size_t i; (i = atomic_fetch_add(&next, 1)) < n;) one_file(paths[i], plain, packed, &o);
+  struct room r = {.packed_size = FS_MAX(ZSTD_compressBound(block), (size_t)LZ4_compressBound((int)block))};
+  r.plain = pages(block);
+  r.packed = pages(r.packed_size);
+  r.zstd = ZSTD_createCCtx();
+  if (!r.zstd) die("memory");
+  for (size_t i; (i = atomic_fetch_add(&next, 1)) < n;) one_file(paths[i], &r, &o);
   if (o.used > 0) flush(&o);
   if (fsync(o.fd) != 0) die(name);
   close(o.fd);
   free(o.data);
-  free(plain);
-  free(packed);
+  ZSTD_freeCCtx(r.zstd);
+  free(r.plain);
+  free(r.packed);
   return name;
 }
 
@@ -121,10 +141,11 @@ int main(int argc, char **argv) {
   unsigned threads = argc == 7 ? 2 * (unsigned)strtoul(argv[3], NULL, 10) : 0;
   block = argc == 7 ? strtoul(argv[2], NULL, 10) : 0;
   if (threads < 1 || threads > 256 || block < 4096 || block > BUFFER) {
-    fprintf(stderr, "usage: limit_pack lz4|raw BLOCK THREADS DIRECTORY LIST OUT\n");
+    fprintf(stderr, "usage: limit_pack lz4|zstd:LEVEL|raw BLOCK THREADS DIRECTORY LIST OUT\n");
     return 2;
   }
-  compress = strcmp(argv[1], "lz4") == 0;
+  lz4 = strcmp(argv[1], "lz4") == 0;
+  zstd_level = strncmp(argv[1], "zstd:", 5) == 0 ? atoi(argv[1] + 5) : 0;
   out_name = argv[6];
   load_list(argv[5]);
   top = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -11,6 +11,7 @@
 
 struct info {
   uint64_t unused; /* bytes of the partitions */
+  uint64_t shared; /* bytes that equal blocks of large files have saved */
   bool json;
   uint64_t nodes;  /* 0: some */
   uint64_t *files; /* of each partition */
@@ -84,8 +85,8 @@ static void print_json(const struct fs_dataset *ds, const struct info *info) {
   printf(" \"plain_bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64 ", \"index_size\": %" PRIu64
          ", \"max_depth\": %" PRIu32 ",\n",
          h->plain_bytes, h->stored_bytes, m->index_size, h->max_depth);
-  printf(" \"unused_bytes\": %" PRIu64 ", \"nodes_only\": %s,\n", info->unused,
-         fs_dataset_only_nodes(ds) ? "true" : "false");
+  printf(" \"unused_bytes\": %" PRIu64 ", \"shared_bytes\": %" PRIu64 ", \"nodes_only\": %s,\n", info->unused,
+         info->shared, fs_dataset_only_nodes(ds) ? "true" : "false");
   printf(" \"codecs\": [");
   print_codecs(&ds->ix, &k);
   printf("\n ],\n");
@@ -139,6 +140,7 @@ static void print_text(const struct fs_dataset *ds, const struct info *info) {
   print_size("plain bytes", h->plain_bytes);
   print_size("stored bytes", h->stored_bytes);
   print_size("unused bytes", info->unused);
+  print_size("shared bytes", info->shared);
   printf("times smaller  %.2f\n", fs_times_smaller(h->plain_bytes, h->stored_bytes));
   print_size("block size", h->block_size);
   print_size("index", m->index_size);
@@ -191,6 +193,7 @@ int fs_prep_info(int argc, char **argv) {
   if (fs_dataset_open_checked(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   fs_err err = measure_spread(&info, &ds.ix);
   if (err == 0) err = fs_dataset_unused(&ds, &info.unused);
+  if (err == 0) err = fs_dataset_shared(&ds, &info.shared);
   if (err < 0)
     fs_say("out of memory while counting files");
   else if (info.json)

@@ -170,7 +170,7 @@ static void tell(struct fs_progress *p) {
   if (due && (!quiet || asked != 0)) show(p, &l);
   if (due) p->shown_ns = l.ns;
   asked = 0;
-  if (l.ns - p->json_ns < SECOND && !changed) return;
+  if (l.ns - p->json_ns < FS_MIN(SECOND, fs_progress_every()) && !changed) return;
   keep_sample(p, &l);
   p->json_ns = l.ns;
   if (p->json >= 0) write_json(p, &l);

@@ -19,7 +19,24 @@ static void on_signal(int sig) {
   if (fs_prep_signal == 0) fs_prep_signal = sig;
 }
 
+/* A page of a mapped file has no place on the disk, or cannot be read. Any thread. */
+static void on_bus_error(int sig, siginfo_t *info, void *context) {
+  static const char text[] =
+      "fs-prepare: a mapped file cannot be read or written: the file system of DATASET or SOURCE is full or fails\n";
+  (void)context;
+  if (info->si_code != BUS_ADRERR) { /* of the hardware, or sent: it ends the process at the return */
+    signal(sig, SIG_DFL);
+    raise(sig);
+    return;
+  }
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(FS_EXIT_FAILED);
+  _exit(FS_EXIT_FAILED);
+}
+
 void fs_prep_catch_signals(void) {
+  struct sigaction bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+  sigemptyset(&bus.sa_mask);
+  sigaction(SIGBUS, &bus, NULL);
   struct sigaction sa = {.sa_handler = on_signal};
   sigemptyset(&sa.sa_mask);
   sigaction(SIGINT, &sa, NULL);

@@ -30,7 +30,7 @@ static fs_err add_blocks(struct fs_verify *v, uint32_t entry, uint64_t *first, b
     v->blocks[first[b.partition]++] = (struct fs_vblock){.offset = b.offset,
                                                          .xxh3 = b.xxh3,
                                                          .index = i,
-                                                         .codec = b.codec,
+                                                         .codec = (uint16_t)b.codec,
                                                          .stored_len = b.stored_len,
                                                          .plain_len = b.plain_len,
                                                          .entry = entry};
@@ -77,7 +77,10 @@ struct scan {
   int fd;
   uint64_t at; /* hashed up to here */
   struct fs_xxh3_stream *hash;
-  uint8_t *stored, *plain;
+  uint8_t *window; /* the bytes of the partition from window_at on */
+  uint64_t window_at;
+  size_t window_n;
+  uint8_t *plain;
   void *work; /* for decoding */
   uint64_t bad_blocks;
   bool unreadable; /* for a reason that is not the data's */
@@ -86,13 +89,36 @@ struct scan {
   char why[256];
 };
 
+/* Returns the size of the window. It holds two blocks, so each read of it is a step of half of it at least,
+   however blocks overlap. */
+static size_t window_size(const struct fs_verify *v) {
+  return FS_MAX((size_t)2 * v->ds.ix.block_size, (size_t)1 << 20);
+}
+
+/* Returns bytes of the partition, or NULL if they cannot be read: then s->err is set. */
+static const uint8_t *scan_bytes(struct scan *s, uint64_t at, size_t n) {
+  const uint64_t size = s->v->ds.ix.parts[s->number].size, from = at - s->window_at;
+  if (at >= s->window_at && from <= s->window_n && n <= s->window_n - from) return s->window + from;
+  const size_t want = FS_MAX(n, at < size ? (size_t)FS_MIN(size - at, (uint64_t)window_size(s->v)) : 0);
+  fs_ssize got = -EINTR;
+  s->window_at = at;
+  s->window_n = 0;
+  while (s->window_n < want && (got > 0 || got == -EINTR)) {
+    got = fs_sys_pread(s->fd, s->window + s->window_n, want - s->window_n, at + s->window_n);
+    if (got > 0) s->window_n += (size_t)got;
+  }
+  if (s->window_n >= n) return s->window;
+  if (s->err == 0) s->err = got < 0 ? (fs_err)got : -EIO;
+  return NULL;
+}
+
 /* Adds the bytes up to `end`, which belong to no block, to the checksum. */
 static void scan_gap(struct scan *s, uint64_t end) {
   const size_t step = s->v->ds.ix.block_size;
   while (s->at < end && s->err == 0) {
     size_t n = (size_t)FS_MIN(end - s->at, (uint64_t)step);
-    s->err = fs_pread_full(s->fd, s->stored, n, s->at);
-    if (s->err == 0) fs_xxh3_update(s->hash, s->stored, n);
+    const uint8_t *gap = scan_bytes(s, s->at, n);
+    if (gap != NULL) fs_xxh3_update(s->hash, gap, n);
     s->at += n;
     s->v->progress.now.bytes += n;
   }
@@ -100,25 +126,29 @@ static void scan_gap(struct scan *s, uint64_t end) {
 
 static bool scan_block(struct scan *s, const struct fs_vblock *b) {
   scan_gap(s, b->offset);
-  fs_err err = fs_pread_full(s->fd, s->stored, b->stored_len, b->offset);
-  if (err < 0 && s->err == 0) s->err = err;
-  if (err == 0 && s->at == b->offset) fs_xxh3_update(s->hash, s->stored, b->stored_len);
-  s->v->progress.now.bytes += b->stored_len;
-  s->at = FS_MAX(s->at, b->offset + b->stored_len);
-  return err == 0 && fs_xxh3(s->stored, b->stored_len) == b->xxh3 &&
-         fs_block_sound(&s->v->ds.ix.codecs, b->codec, s->stored, b->stored_len, b->plain_len) &&
-         fs_block_decode(&s->v->ds.ix.codecs, b->codec, s->stored, b->stored_len, s->plain, b->plain_len, s->work) == 0;
+  const uint8_t *stored = scan_bytes(s, b->offset, b->stored_len);
+  if (stored != NULL && s->at == b->offset) fs_xxh3_update(s->hash, stored, b->stored_len);
+  const uint64_t end = FS_MAX(s->at, b->offset + b->stored_len);
+  s->v->progress.now.bytes += end - s->at; /* the place may be another block's, too */
+  s->at = end;
+  struct fs_codec_set *set = &s->v->ds.ix.codecs;
+  const size_t decoded = b->stored_len == b->plain_len ? 0 : b->plain_len; /* plain bytes need no copy */
+  return stored != NULL && fs_xxh3(stored, b->stored_len) == b->xxh3 &&
+         fs_block_sound(set, b->codec, stored, b->stored_len, b->plain_len) &&
+         fs_block_decode_prefix(set, b->codec, stored, b->stored_len, s->plain, b->plain_len, decoded, s->work) == 0;
 }
 
 static void scan_blocks(struct scan *s) {
   const struct fs_verify *v = s->v;
   bool good = true;
   for (uint64_t i = v->first[s->number]; i < v->first[s->number + 1]; i++) {
-    const struct fs_vblock *b = &v->blocks[i];
-    bool again = i > v->first[s->number] && fs_vblock_order(b - 1, b) == 0;
+    struct fs_vblock *b = &v->blocks[i];
+    const bool there = i > v->first[s->number] && b[-1].offset == b->offset; /* maybe of another codec */
+    const bool again = there && fs_vblock_order(b - 1, b) == 0;
     if (!again) good = s->fd >= 0 && scan_block(s, b);
+    atomic_store_explicit(&b->bad, !good, memory_order_relaxed);
     if (good) continue;
-    if (!again) s->bad_blocks++;
+    if (!there) s->bad_blocks++;
     uint8_t none = 0;
     if (s->unreadable)
       atomic_compare_exchange_strong(&v->state[b->entry], &none, FS_UNCHECKED);
@@ -133,6 +163,7 @@ static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
   struct stat st = {0};
   s->fd = fs_dataset_part(&s->v->ds, s->number);
   s->unreadable = s->fd < 0 && s->fd != -ENOENT && s->fd != -EUCLEAN;
+  if (s->fd >= 0) posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* the kernel reads farther ahead */
   if (s->fd == -ENOENT)
     snprintf(s->why, sizeof s->why, "missing");
   else if (s->fd == -EUCLEAN)
@@ -159,7 +190,7 @@ static void scan_report(struct scan *s) {
                                                : "give verify --repair-from PLACE, or pack again";
   s->v->part[s->number] = s->unreadable ? FS_UNCHECKED : FS_DAMAGED;
   if (s->told || s->v->all_missing) return;
-  const bool advise = !s->unreadable && s->v->repair_from == NULL;
+  const bool advise = !s->unreadable && s->v->repair == NULL;
   fs_say("%s/%s: %s; %" PRIu64 " block%s %s%s%s", s->v->where, fs_part_name(s->number, name), s->why, s->bad_blocks,
          fs_plural(s->bad_blocks), s->unreadable ? "not checked" : "damaged", advise ? "; " : "", advise ? advice : "");
 }
@@ -170,10 +201,10 @@ static void verify_part(struct fs_verify *v, uint64_t number, bool told) {
   struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new(), .told = told};
   qsort(v->blocks + first, nblocks, sizeof *v->blocks, fs_vblock_order);
   v->part[number] = FS_GOOD;
-  s.stored = malloc(v->ds.ix.block_size);
+  s.window = malloc(window_size(v));
   s.plain = malloc(v->ds.ix.block_size);
   s.work = fs_dataset_work(&v->ds);
-  if (s.hash == NULL || s.stored == NULL || s.plain == NULL || s.work == NULL) {
+  if (s.hash == NULL || s.window == NULL || s.plain == NULL || s.work == NULL) {
     s.fd = -ENOMEM;
     s.unreadable = true;
     snprintf(s.why, sizeof s.why, "out of memory; use a lower --jobs");
@@ -191,7 +222,7 @@ static void verify_part(struct fs_verify *v, uint64_t number, bool told) {
   if (s.why[0] != '\0') scan_report(&s);
   fs_dataset_part_done(&v->ds, s.number, s.fd);
   fs_xxh3_free(s.hash);
-  free(s.stored);
+  free(s.window);
   free(s.plain);
   free(s.work);
 }
@@ -267,7 +298,7 @@ static fs_err repair(struct fs_verify *v) {
   FS_AUTO_FREE uint8_t *damaged = malloc(nparts);
   if (damaged == NULL) return -ENOMEM;
   memcpy(damaged, v->part, nparts);
-  fs_err err = fs_repair(v);
+  fs_err err = fs_repair(v->repair);
   if (err < 0) return err;
   for (uint64_t i = 0; i < v->ds.ix.nentries; i++)
     if (atomic_load(&v->state[i]) == FS_DAMAGED) atomic_store(&v->state[i], FS_GOOD);
@@ -345,7 +376,7 @@ static int verify_copies(struct fs_verify *v) {
 /* Says once that the partitions are on the nodes. Returns 0 if there is something to do all the same. */
 static fs_err look_for_parts(struct fs_verify *v) {
   if (v->local_dir != NULL) return 0;
-  if (v->repair_from == NULL)
+  if (v->repair == NULL)
     return fs_dataset_need_parts(
         &v->ds, "run verify --local-dir DIR on each, or verify --repair-from PLACE, which makes them here");
   v->all_missing = fs_dataset_only_nodes(&v->ds);
@@ -360,7 +391,7 @@ static int verify(struct fs_verify *v) {
     fs_say("%s/index: %s; restore it from a copy, or pack again", v->ds.path, why[0] != '\0' ? why : strerror(-err));
     return FS_EXIT_FAILED;
   }
-  if (v->repair_from != NULL && fs_repair_check(v) < 0) return FS_EXIT_FAILED;
+  if (v->repair != NULL && fs_repair_open(v->repair) < 0) return FS_EXIT_FAILED;
   err = collect(v);
   if (err < 0) {
     fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
@@ -370,31 +401,39 @@ static int verify(struct fs_verify *v) {
   if (v->local_dir != NULL) return verify_copies(v);
   verify_parts(v, &(struct again){v, NULL});
   v->all_missing = false;
-  if (v->repair_from != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
+  if (v->repair != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
   fs_progress_stop(&v->progress, err == 0);
   return err < 0 ? FS_EXIT_FAILED : report(v);
 }
 
-enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM, OPT_LOCAL_DIR };
+enum { OPT_JOBS = FS_OPT_OWN, OPT_REPAIR_FROM, OPT_SHARDS, OPT_LOCAL_DIR };
 static const struct fs_opt options[] = {
     {"local-dir", 'l', "DIR",
      "check the copies that fs-launch --local-dir, place or pack have left in DIR\non this host, not DATASET's own "
      "partitions",
      OPT_LOCAL_DIR},
     {"repair-from", 0, "PLACE",
-     "make damaged partitions again from PLACE: a copy of DATASET, or the\ndirectory that it was packed from (of an "
-     "archive: what tar -x makes of it)",
+     "make damaged partitions again from PLACE: a copy of DATASET, or what it\nwas packed from, a directory or an "
+     "archive (repeatable; PREFIX=PATH as with\npack --source)",
      OPT_REPAIR_FROM},
+    {"shards", 0, "HOW", "nest or merge, if pack was given it", OPT_SHARDS},
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     FS_OPT_COMMON,
 };
 
 static fs_err set(void *ctx, int id, const char *value) {
   struct fs_verify *v = ctx;
-  if (id == OPT_REPAIR_FROM) v->repair_from = value;
-  if (id == OPT_LOCAL_DIR) v->local_dir = value;
-  if (id == OPT_REPAIR_FROM || id == OPT_LOCAL_DIR) return 0;
-  return id == OPT_JOBS ? fs_prep_jobs(value, &v->jobs) : -EINVAL;
+  if (id == OPT_JOBS) return fs_prep_jobs(value, &v->jobs);
+  if (id == OPT_LOCAL_DIR) {
+    v->local_dir = value;
+    return 0;
+  }
+  if (v->repair == NULL) v->repair = fs_repair_new(v);
+  if (v->repair == NULL) {
+    fs_say("%s: %s", "verify", strerror(ENOMEM));
+    return -ENOMEM;
+  }
+  return id == OPT_SHARDS ? fs_repair_shards(v->repair, value) : fs_repair_add(v->repair, value);
 }
 
 int fs_prep_verify(int argc, char **argv) {
@@ -411,7 +450,7 @@ int fs_prep_verify(int argc, char **argv) {
       .set = set,
       .ctx = &v};
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
-  if (v.local_dir != NULL && v.repair_from != NULL) {
+  if (v.local_dir != NULL && v.repair != NULL) {
     fs_say("verify: --repair-from: leave it out with --local-dir, whose copies the next job makes again");
     return FS_EXIT_USAGE;
   }
@@ -420,6 +459,7 @@ int fs_prep_verify(int argc, char **argv) {
   fs_progress_start(&v.progress, NULL);
   int status = verify(&v);
   fs_progress_stop(&v.progress, status == FS_EXIT_OK);
+  fs_repair_free(v.repair);
   free(v.blocks);
   free(v.first);
   free(v.state);

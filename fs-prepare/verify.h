@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by verify.c, which finds damage, and repair.c, which repairs it. */
+/* Shared by verify.c, which finds damage, and pack/repair.c, which repairs it. */
 #ifndef FS_PREPARE_VERIFY_H
 #define FS_PREPARE_VERIFY_H
 
@@ -11,13 +11,15 @@ struct fs_vblock {
   uint64_t offset, xxh3;
   uint64_t index; /* number of the block in its file */
   uint32_t stored_len, plain_len;
-  uint32_t entry, codec;
+  uint32_t entry;
+  uint16_t codec;
+  _Atomic bool bad; /* set by the scan; of blocks with the same bytes, the first one counts for the repair */
 };
 
 struct fs_verify {
   struct fs_dataset ds;
   unsigned jobs;
-  const char *repair_from;  /* or NULL */
+  struct fs_repair *repair; /* of --repair-from, or NULL */
   const char *local_dir;    /* check the copies that are staged there, or NULL */
   const char *where;        /* directory of the partitions */
   bool all_missing;         /* which is said once, and not for each */
@@ -31,11 +33,17 @@ struct fs_verify {
 /* Compares blocks of one partition by place. Those with the same stored bytes and the same decoding are neighbours. */
 int fs_vblock_order(const void *a, const void *b);
 
-/* Returns 0 if v->repair_from may be given to fs_repair, or a negative errno after one line. */
-fs_err fs_repair_check(struct fs_verify *v);
-/* Replaces damaged partitions by ones that are made of their good blocks and of v->repair_from. Sets
+/* What is given with --repair-from. Each function prints one line if it returns an error, but fs_repair_new,
+   which returns NULL if out of memory. */
+struct fs_repair *fs_repair_new(struct fs_verify *v);
+fs_err fs_repair_add(struct fs_repair *r, const char *place);
+fs_err fs_repair_shards(struct fs_repair *r, const char *how);
+/* Opens what was added. Returns 0 if it may be given to fs_repair. */
+fs_err fs_repair_open(struct fs_repair *r);
+/* Replaces damaged partitions by ones that are made of their good blocks and of what was added. Sets
    v->part[] of those to FS_GOOD. Returns 0, also if some or all could not be repaired, after a line
-   for each of them; or a negative errno after one line. */
-fs_err fs_repair(struct fs_verify *v);
+   for each of them. */
+fs_err fs_repair(struct fs_repair *r);
+void fs_repair_free(struct fs_repair *r);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts the bytes of a dataset's partitions that no file uses: what updates leave behind. */
+/* Counts the bytes of a dataset's partitions that no file uses, which is what updates leave behind, and
+   those that several blocks of large files use. */
 #include <stdlib.h>
 
 #include "prepare.h"
@@ -65,5 +66,19 @@ fs_err fs_dataset_unused(const struct fs_dataset *ds, uint64_t *bytes) {
     while (at < n && all[at].partition == p) at++;
     *bytes += gaps(ds, p, all + first, at - first);
   }
+  return 0;
+}
+
+fs_err fs_dataset_shared(const struct fs_dataset *ds, uint64_t *bytes) {
+  const struct fs_block_rec *rec = ds->ix.blocks;
+  const uint64_t n = ds->ix.nblocks;
+  *bytes = 0;
+  FS_AUTO_FREE struct piece *all = malloc((n + 1) * sizeof *all);
+  if (all == NULL) return -ENOMEM;
+  for (uint64_t i = 0; i < n; i++)
+    all[i] = (struct piece){rec[i].offset, rec[i].offset + rec[i].stored_len, rec[i].partition, false};
+  qsort(all, n, sizeof *all, by_place);
+  for (uint64_t i = 1; i < n; i++)
+    if (by_place(&all[i - 1], &all[i]) == 0) *bytes += all[i].end - all[i].offset;
   return 0;
 }

@@ -38,6 +38,8 @@ def run(ctx):
 
         sides = []
         for name, extra in SIDES.items():
+            if ctx.quick and name not in ("plain", "both"):
+                continue
             side = hosts.nodes(dataset, ("--report", report, *extra))
             side.name = name
             sides.append(side)

@@ -10,10 +10,11 @@ struct fs_adopt {
   const char *dataset, *local;
   int emulated;     /* this node of several on one host, or -1 */
   int from;         /* descriptor of the directory with the partitions, which are complete and synced */
-  const bool *here; /* [partition]: it is there */
-  uint32_t parts;
-  uint64_t bytes; /* set: of the partitions that are staged */
-  char why[512];  /* set after an error, or empty */
+  const bool *here; /* [new partition]: it is there */
+  const uint32_t *number;
+  uint32_t parts, total; /* new ones; all of the dataset */
+  uint64_t bytes;        /* set: of the partitions that are staged */
+  char why[512];         /* set after an error, or empty */
 };
 fs_err fs_adopt(struct fs_adopt *a);
 

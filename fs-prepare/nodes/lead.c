@@ -10,51 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nodes.h"
+#include "lead.h"
 
-#define AHEAD 16u /* batches of a worker that are encoded and wait for those of slower nodes */
 #define TURN_NS (FS_NS_PER_S / 10)
-
-struct peer {
-  char host[256];
-  uint32_t jobs;
-  uint32_t owed;                /* batches whose bytes it has not written yet */
-  uint64_t encoded, timed;      /* bytes that it has read and encoded; at the last look */
-  double rate;                  /* of them, a second */
-  uint32_t unencoded, unplaced; /* batches that it has */
-  uint64_t last;                /* the batch that last had bytes for it, + 1 */
-  uint64_t staged;
-};
-
-struct flight { /* a batch from its hand-out until it is in the partitions */
-  uint32_t worker, left;
-  bool busy;
-};
-
-struct fs_lead {
-  struct fs_pipeline *pipeline;
-  const struct fs_plan *plan;
-  struct fs_parts *parts;
-  struct peer *peer;
-  struct flight *flight;
-  uint64_t window, handed, unkept;
-  uint64_t *seq; /* [partition]: of its next piece */
-  uint32_t answers;
-  dev_t *device; /* [source]: of a directory */
-  uint64_t looked_ns;
-  bool began;
-};
+#define FS_ERRNO_MOST 4095 /* the kernel's */
 
 static struct fs_nodes *nodes; /* fs_pack_nodes' functions have no context */
-
-static fs_err wait_answers(struct fs_nodes *n) {
-  while (n->lead->answers < n->nodes) {
-    fs_err err = fs_nodes_step(n, fs_now_ns() + TURN_NS);
-    if (err < 0) return err;
-  }
-  n->lead->answers = 0;
-  return 0;
-}
 
 /* Finds nodes that say nothing. While the lead itself was busy, it heard nobody. */
 static fs_err check_silence(struct fs_nodes *n, uint64_t stepped) {
@@ -69,15 +30,6 @@ static fs_err check_silence(struct fs_nodes *n, uint64_t stepped) {
   return 0;
 }
 
-static void absolute(const char *path, char out[PATH_MAX]) {
-  char joined[2 * PATH_MAX], cwd[PATH_MAX];
-  bool relative = path[0] != '/';
-  const char *dir = relative ? getcwd(cwd, sizeof cwd) : "";
-  snprintf(joined, sizeof joined, "%s%s%s", dir != NULL ? dir : "", relative ? "/" : "", path);
-  snprintf(out, PATH_MAX, "%.4095s", joined);
-}
-
-/* A compressed archive is read from its begin to its end, so several nodes are no faster. */
 static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
   struct fs_lead *l = nodes->lead;
   char path[PATH_MAX];
@@ -87,12 +39,9 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
   for (uint32_t i = 0; i < tree->nsources; i++) {
     const struct fs_source *src = &tree->sources[i];
     struct stat st = {0};
-    if (src->kind == FS_SOURCE_STREAM)
-      return fs_nodes_fail(nodes, "%s: such an archive cannot be packed with --local-dir; leave that out, or unpack it",
-                           src->path);
     fs_sys_fstat(src->fd, &st);
     l->device[i] = st.st_dev;
-    absolute(src->path, path);
+    fs_nodes_absolute(src->path, path);
     fs_msg_text(m, path);
     fs_msg_u32(m, src->kind);
     fs_msg_u64(m, src->skip);
@@ -103,64 +52,99 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
   return 0;
 }
 
-static void send_codecs(struct fs_nodes *n, const struct fs_pack_codecs *c) {
-  for (uint32_t i = 0; i < c->n; i++) {
-    const struct fs_encoding *e = &c->row[i];
-    struct fs_msg *m = fs_msg_new(FS_NODES_CODEC);
-    fs_msg_u32(m, i);
-    fs_msg_u32(m, e->family);
-    fs_msg_u32(m, e->element);
-    fs_msg_u32(m, (uint32_t)e->level);
-    fs_msg_u32(m, e->dict_len);
-    fs_msg_put(m, e->dict, e->dict_len);
-    fs_nodes_send_all(n, m);
+static struct fs_msg *end_message(bool keep) {
+  struct fs_msg *m = fs_msg_new(FS_NODES_END);
+  fs_msg_u32(m, keep);
+  return m;
+}
+
+/* An update takes options that are not given from the dataset. */
+static void put_options(struct fs_msg *m, const struct fs_pack_options *o) {
+  fs_msg_u32(m, o->block_size);
+  fs_msg_u32(m, o->align);
+  fs_msg_u32(m, o->codec);
+}
+
+/* Tells the numbers of the new partitions, and notes which one each number is. */
+static fs_err put_numbers(struct fs_msg *m, const struct fs_plan *plan) {
+  struct fs_lead *l = nodes->lead;
+  const uint32_t n = plan->nparts + plan->nreplicated, total = plan->update != NULL ? plan->update->total : n;
+  l->seq = calloc(n + 1u, sizeof *l->seq);
+  l->new_of = calloc(total + 1u, sizeof *l->new_of);
+  if (l->seq == NULL || l->new_of == NULL) return -ENOMEM;
+  fs_msg_u32(m, plan->nparts);
+  fs_msg_u32(m, plan->nreplicated);
+  fs_msg_u32(m, total);
+  for (uint32_t k = 0; k < n; k++) {
+    fs_msg_u32(m, fs_parts_new(plan, k));
+    l->new_of[fs_parts_new(plan, k)] = k;
   }
+  return 0;
+}
+
+static void walk(struct fs_walk *w) {
+  fs_walk_lead(nodes, w);
 }
 
 static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
   struct fs_nodes *n = nodes;
   struct fs_lead *l = n->lead;
-  char local[PATH_MAX], shared[2 * PATH_MAX] = "";
-  absolute(plan->opts->local_dir, local);
-  if (!plan->opts->nodes_only) snprintf(shared, sizeof shared, "%s/%s", t->parent, t->temp);
+  char local[PATH_MAX];
+  fs_nodes_absolute(plan->opts->local_dir, local);
+  n->target = t;
   l->plan = plan;
-  l->began = true;
-  l->seq = calloc(plan->nparts + plan->nreplicated, sizeof *l->seq);
-  struct fs_msg *m = l->seq != NULL ? fs_msg_new(FS_NODES_PLAN) : NULL;
+  struct fs_msg *m = fs_msg_new(FS_NODES_PLAN);
   fs_msg_text(m, local);
-  fs_msg_text(m, shared);
-  fs_msg_u32(m, plan->nparts);
-  fs_msg_u32(m, plan->nreplicated);
+  put_options(m, plan->opts);
+  fs_err err = put_numbers(m, plan);
   fs_msg_u64(m, plan->plain_bytes);
   fs_msg_u64(m, plan->cut_above);
   fs_msg_u64(m, plan->segment);
   fs_msg_u64(m, plan->chunk);
   fs_msg_put(m, plan->codecs.of_kind, sizeof plan->codecs.of_kind);
   if (m == NULL) return -ENOMEM;
-  fs_err err = put_sources(m, plan->tree);
-  fs_nodes_send_all(n, err == 0 ? m : fs_msg_new(FS_NODES_END));
+  if (err == 0) err = put_sources(m, plan->tree);
+  if (err == 0 && m->n > n->most)
+    err = fs_nodes_fail(n,
+                        "the paths of %u SOURCEs have %zu bytes, and a pack over nodes takes about %zu; move them into "
+                        "one directory, or shorten their paths",
+                        plan->tree->nsources, m->n, n->most);
+  fs_nodes_send_all(n, err == 0 ? m : end_message(false));
   if (err < 0) return err;
-  send_codecs(n, &plan->codecs);
-  return wait_answers(n);
+  fs_codecs_send(n, &plan->codecs);
+  return fs_lead_answers(n, FS_NODES_READY);
 }
 
-static fs_err on_ready(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  struct peer *p = &n->lead->peer[from];
-  p->jobs = fs_in_u32(in);
-  snprintf(p->host, sizeof p->host, "%s", fs_in_text(in));
-  for (char *c = p->host; *c != '\0'; c++) /* it goes into lines and JSON */
-    if (*c < '-' || *c > 'z' || *c == '\\') *c = '?';
-  if (p->jobs == 0 || p->jobs > 4096) return -EPROTO;
-  n->lead->window += 2ull * p->jobs + AHEAD;
-  n->lead->answers++;
-  return 0;
-}
-
+/* A pipeline begins: its batches have numbers from 0 on. */
 static uint64_t window(void) {
   struct fs_lead *l = nodes->lead;
-  l->flight = calloc(l->window, sizeof *l->flight);
+  l->pipeline = NULL;
+  if (l->flight == NULL) l->flight = calloc(l->window, sizeof *l->flight);
   if (l->flight == NULL) l->window = 0;
   return FS_MAX(l->window, 1u);
+}
+
+static bool all_kept(const struct fs_nodes *n) {
+  for (uint32_t i = 0; i < n->nodes; i++)
+    if (n->lead->peer[i].owed != 0) return false;
+  return true;
+}
+
+/* Waits until all that is placed is in the partitions. */
+static fs_err wait_kept(struct fs_nodes *n) {
+  fs_err err = 0;
+  while (!all_kept(n) && err == 0) err = fs_nodes_step(n, fs_now_ns() + TURN_NS);
+  return err;
+}
+
+/* The owners must not take batches of this pipeline for those of the one before. */
+static fs_err begin_batches(struct fs_nodes *n, struct fs_pipeline *p) {
+  struct fs_lead *l = n->lead;
+  fs_err err = wait_kept(n);
+  l->pipeline = p;
+  l->handed = 0;
+  for (uint32_t i = 0; i < n->nodes; i++) l->peer[i].last = 0;
+  return err;
 }
 
 static void put_item(struct fs_msg *m, const struct fs_item *item, bool own_device) {
@@ -177,7 +161,7 @@ static void put_item(struct fs_msg *m, const struct fs_item *item, bool own_devi
   fs_msg_u32(m, item->replicate);
 }
 
-static void hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const struct fs_batch *b) {
+static void send_work(struct fs_nodes *n, uint32_t to, uint64_t number, const struct fs_batch *b) {
   struct fs_lead *l = n->lead;
   struct fs_msg *m = fs_msg_new(FS_NODES_WORK);
   fs_msg_u64(m, number);
@@ -189,45 +173,59 @@ static void hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const str
     fs_msg_u64(m, b->chunk[i].offset);
     fs_msg_u64(m, b->chunk[i].plain_len);
   }
-  l->flight[number % l->window] = (struct flight){.worker = to, .busy = true};
-  l->handed = number + 1;
-  l->unkept++;
-  l->peer[to].unencoded++;
-  l->peer[to].unplaced++;
   fs_nodes_send(n, to, m);
 }
 
-static bool has_room(const struct peer *p) {
-  return p->unencoded < 2 * p->jobs && p->unplaced < 2 * p->jobs + AHEAD;
+/* A stream is read from its begin to its end, so this node packs all of it. */
+static fs_err hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const struct fs_batch *b) {
+  struct fs_lead *l = n->lead;
+  l->flight[number % l->window] = (struct fs_flight){.number = number, .worker = to, .busy = true};
+  l->handed = number + 1;
+  l->peer[to].unencoded++;
+  l->peer[to].unplaced++;
+  if (b->stream != NULL) return fs_encoder_stream(n, number, l->plan, b);
+  send_work(n, to, number, b);
+  return 0;
+}
+
+static bool has_room(const struct fs_peer *p) {
+  return p->unencoded < 2 * p->jobs && p->unplaced < 2 * p->jobs + FS_LEAD_AHEAD;
 }
 
 /* Gives batches to the nodes that have room, one to each in turn. */
-static void hand_out_all(struct fs_nodes *n) {
+static fs_err hand_out_all(struct fs_nodes *n) {
   struct fs_lead *l = n->lead;
-  for (bool some = true; some && n->err == 0;) {
+  fs_err err = 0;
+  for (bool some = true; some && err == 0 && n->err == 0;) {
     some = false;
-    for (uint32_t i = 0; i < n->nodes && n->err == 0; i++) {
+    for (uint32_t i = 0; i < n->nodes && err == 0 && n->err == 0; i++) {
       uint64_t number;
       if (!has_room(&l->peer[i]) || l->flight[l->handed % l->window].busy) continue;
+      if (i != n->rank && fs_pipeline_at_stream(l->pipeline)) continue;
       struct fs_batch *b = fs_pipeline_claim(l->pipeline, &number);
-      if (b == NULL) return;
-      hand_out(n, i, number, b);
+      if (b == NULL) return 0;
+      err = hand_out(n, i, number, b);
       some = true;
     }
   }
+  return err;
 }
 
 static fs_err read_chunk(const struct fs_plan *plan, struct fs_chunk *c, struct fs_chunk_block *blocks,
                          struct fs_in *in) {
-  const uint64_t most = (c->plain_len + plan->opts->block_size - 1) / plan->opts->block_size;
+  const uint64_t block = plan->opts->block_size, most = (c->plain_len + block - 1) / block;
   uint64_t sum = 0;
+  int32_t err = (int32_t)fs_in_u32(in);
+  if (err > 0 || err < -FS_ERRNO_MOST || (err < 0 && !plan->opts->keep_going)) return -EPROTO;
+  c->err = err;
+  c->nblocks = 0;
+  if (err < 0) return 0;
   uint32_t codec = fs_in_u32(in);
   c->codec = (uint8_t)codec;
   c->stored_len = fs_in_u64(in);
   c->key = fs_in_u64(in);
   c->plain_xxh3 = fs_in_u64(in);
   c->plain_key = fs_in_u64(in);
-  c->err = 0;
   c->nblocks = fs_in_u32(in);
   c->stored = NULL;
   c->blocks = blocks;
@@ -235,6 +233,8 @@ static fs_err read_chunk(const struct fs_plan *plan, struct fs_chunk *c, struct 
   for (uint32_t i = 0; i < c->nblocks; i++) {
     blocks[i].stored_len = fs_in_u32(in);
     blocks[i].xxh3 = fs_in_u64(in);
+    const uint64_t plain = FS_MIN(c->plain_len - i * block, block);
+    if (blocks[i].stored_len == 0 || blocks[i].stored_len > plain) return -EPROTO;
     sum += blocks[i].stored_len;
   }
   return in->bad || sum != c->stored_len ? -EPROTO : 0;
@@ -261,9 +261,10 @@ static fs_err on_encoded(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   uint64_t number = fs_in_u64(in);
   int32_t err = (int32_t)fs_in_u32(in);
   uint32_t count = fs_in_u32(in);
-  struct fs_batch *b = l->pipeline != NULL ? fs_pipeline_claimed(l->pipeline, number) : NULL;
+  const bool awaited = l->pipeline != NULL && l->peer[from].unencoded != 0; /* else the pipeline may have ended */
+  struct fs_batch *b = awaited ? fs_pipeline_claimed(l->pipeline, number) : NULL;
   if (b == NULL || l->flight[number % l->window].worker != from || count == 0 || count > b->n || err > 0 ||
-      (err == 0 && count != b->n))
+      err < -FS_ERRNO_MOST || (err == 0 && count != b->n))
     return -EPROTO;
   b->n = count;
   b->err = err;
@@ -274,66 +275,30 @@ static fs_err on_encoded(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   return bad;
 }
 
-/* Returns the node for which the others wait: one that has not written half of what may be on its
-   way, else the slowest of those that have batches. NULL: there is none. */
-static const struct peer *slowest_node(const struct fs_nodes *n, bool *writes) {
-  const struct fs_lead *l = n->lead;
-  const struct peer *writer = l->peer, *worker = NULL;
-  for (uint32_t i = 0; i < n->nodes; i++) {
-    const struct peer *p = &l->peer[i];
-    if (p->owed > writer->owed) writer = p;
-    if (p->unencoded > 0 && (worker == NULL || p->rate < worker->rate)) worker = p;
-  }
-  *writes = writer->owed >= FS_MAX(l->window / 2, 2u);
-  return *writes ? writer : worker;
-}
-
-/* Each second, tells the progress which node is the slowest. */
-static void look_at_rates(const struct fs_nodes *n) {
-  struct fs_lead *l = n->lead;
-  struct fs_slowest *s = &l->plan->tree->progress->slowest;
-  const uint64_t now = fs_now_ns();
-  double seconds = (double)(now - l->looked_ns) / 1e9;
-  bool writes, first = l->looked_ns == 0;
-  if (n->nodes < 2 || (seconds < 1 && !first)) return;
-  l->looked_ns = now;
-  for (uint32_t i = 0; i < n->nodes && !first; i++) {
-    struct peer *p = &l->peer[i];
-    double is = (double)(p->encoded - p->timed) / seconds;
-    p->rate = p->timed == 0 ? is : 0.7 * p->rate + 0.3 * is; /* mostly the last three seconds */
-    p->timed = p->encoded;
-  }
-  const struct peer *p = first ? NULL : slowest_node(n, &writes);
-  s->host = NULL;
-  if (p == NULL) return;
-  s->node = (uint32_t)(p - l->peer);
-  s->rate = (uint64_t)p->rate;
-  s->writes = writes;
-  s->host = p->host;
-}
-
 static fs_err step(struct fs_pipeline *p) {
   struct fs_nodes *n = nodes;
   if (n->lead->window == 0) return -ENOMEM;
-  n->lead->pipeline = p;
-  look_at_rates(n);
-  hand_out_all(n);
-  if (n->err == 0 && fs_pipeline_claimed(p, fs_pipeline_taken(p)) == NULL && n->lead->unkept > 0 &&
-      fs_pipeline_taken(p) < n->lead->handed)
+  fs_err err = n->lead->pipeline == NULL ? begin_batches(n, p) : 0;
+  if (err < 0) return err;
+  fs_lead_rates(n);
+  err = hand_out_all(n);
+  if (err < 0) return err;
+  if (n->err == 0 && fs_pipeline_claimed(p, fs_pipeline_taken(p)) == NULL && fs_pipeline_taken(p) < n->lead->handed)
     return 0; /* the next batch is encoded */
   return fs_nodes_step(n, fs_now_ns() + TURN_NS);
 }
 
 /* Counts an owner that gets bytes of this batch. */
-static void count_owners(struct fs_nodes *n, struct flight *f, uint32_t part, uint64_t number) {
+static void count_owners(struct fs_nodes *n, struct fs_flight *f, uint32_t k, uint64_t number) {
   struct fs_lead *l = n->lead;
-  for (uint32_t i = part < l->plan->nparts ? part % n->nodes : 0; i < n->nodes; i++) {
+  const bool all = k >= l->plan->nparts;
+  for (uint32_t i = all ? 0 : fs_nodes_owner(l->plan, n->nodes, k); i < n->nodes; i++) {
     if (l->peer[i].last != number + 1) {
       f->left++;
       l->peer[i].owed++;
     }
     l->peer[i].last = number + 1;
-    if (part < l->plan->nparts) break;
+    if (!all) break;
   }
 }
 
@@ -341,65 +306,72 @@ static fs_err stored(const struct fs_batch *b) {
   struct fs_nodes *n = nodes;
   struct fs_lead *l = n->lead;
   const uint64_t number = fs_pipeline_taken(l->pipeline);
-  struct flight *f = &l->flight[number % l->window];
+  struct fs_flight *f = &l->flight[number % l->window];
   struct fs_msg *m = fs_msg_new(FS_NODES_PLACED);
   fs_msg_u64(m, number);
   fs_msg_u32(m, b->n);
   for (uint32_t i = 0; i < b->n; i++) {
     const struct fs_chunk *c = &b->chunk[i];
-    const struct fs_item *item = &l->plan->tree->items[c->item];
-    const struct fs_built_block *first =
-        item->alias ? NULL : fs_item_block(item, c->offset / l->plan->opts->block_size);
-    fs_msg_u32(m, first != NULL ? first->partition : UINT32_MAX);
-    fs_msg_u64(m, first != NULL ? l->seq[first->partition]++ : 0);
-    fs_msg_u64(m, first != NULL ? first->offset : 0);
-    if (first != NULL) count_owners(n, f, first->partition, number);
+    const bool placed = c->partition != FS_NOWHERE;
+    const uint32_t k = placed ? l->new_of[c->partition] : FS_NOWHERE;
+    fs_msg_u32(m, k);
+    fs_msg_u64(m, placed ? l->seq[k]++ : 0);
+    fs_msg_u64(m, placed ? c->at : 0);
+    if (placed) count_owners(n, f, k, number);
   }
   l->peer[f->worker].unplaced--;
-  if (f->left == 0) {
-    f->busy = false;
-    l->unkept--;
-  }
+  if (f->left == 0) f->busy = false;
   fs_nodes_send(n, f->worker, m);
   return n->err;
 }
 
 static fs_err on_kept(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct fs_lead *l = n->lead;
-  struct flight *f = l->flight != NULL ? &l->flight[fs_in_u64(in) % l->window] : NULL;
-  if (f == NULL || !f->busy || f->left == 0 || l->peer[from].owed == 0) return -EPROTO;
+  const uint64_t number = fs_in_u64(in);
+  struct fs_flight *f = l->flight != NULL && l->window != 0 ? &l->flight[number % l->window] : NULL;
+  if (f == NULL || !f->busy || f->number != number || f->left == 0 || l->peer[from].owed == 0) return -EPROTO;
   l->peer[from].owed--;
-  if (--f->left != 0) return 0;
-  f->busy = false;
-  l->unkept--;
+  if (--f->left == 0) f->busy = false;
   return 0;
 }
 
-static fs_err finish(struct fs_parts *p) {
-  struct fs_nodes *n = nodes;
-  n->lead->pipeline = NULL;
-  n->lead->parts = p;
-  while (n->lead->unkept > 0) {
-    fs_err err = fs_nodes_step(n, fs_now_ns() + TURN_NS);
-    if (err < 0) return err;
-  }
-  struct fs_msg *m = fs_msg_new(FS_NODES_FINISH);
-  fs_msg_u32(m, p->n);
-  for (uint32_t i = 0; i < p->n; i++) fs_msg_u64(m, p->out[i].size);
+fs_err fs_lead_ask_states(struct fs_nodes *n, uint32_t kind, const struct fs_parts *p, struct fs_part_state *state) {
+  fs_err err = wait_kept(n);
+  if (err < 0) return err;
+  struct fs_msg *m = fs_msg_new(kind);
+  fs_msg_u32(m, p->nnew);
+  for (uint32_t k = 0; k < p->nnew; k++) fs_msg_u64(m, p->out[fs_parts_new(n->lead->plan, k)].size);
+  n->lead->state = state;
   fs_nodes_send_all(n, m);
-  return wait_answers(n);
+  err = fs_lead_answers(n, FS_NODES_STATES);
+  n->lead->state = NULL;
+  for (uint32_t k = 0; k < p->nnew && err == 0; k++)
+    if (state[k].size != p->out[fs_parts_new(n->lead->plan, k)].size) err = -EBADMSG; /* or no owner told it */
+  return err;
 }
 
-static fs_err on_sums(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  struct fs_parts *p = n->lead->parts;
-  for (uint32_t part; p != NULL && (part = fs_in_u32(in)) != UINT32_MAX;) {
-    uint64_t size = fs_in_u64(in), xxh3 = fs_in_u64(in);
-    if (in->bad || part >= p->n || !fs_nodes_owns(n->lead->plan, n->nodes, from, part)) return -EPROTO;
-    if (size != p->out[part].rec.size || (p->out[part].rec.xxh3 != 0 && p->out[part].rec.xxh3 != xxh3)) return -EBADMSG;
-    p->out[part].rec.xxh3 = xxh3;
+/* All nodes that have a replicated partition must agree. */
+static fs_err on_states(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  const struct fs_plan *plan = n->lead->plan;
+  struct fs_part_state *state = n->lead->state;
+  fs_err err = fs_lead_answered(n, from, FS_NODES_STATES);
+  for (uint32_t k; err == 0 && (k = fs_in_u32(in)) != UINT32_MAX;) {
+    const uint64_t size = fs_in_u64(in), xxh3 = fs_in_u64(in);
+    if (in->bad || k >= plan->nparts + plan->nreplicated || !fs_nodes_owns(plan, n->nodes, from, k)) return -EPROTO;
+    if (state[k].size != 0 && (state[k].size != size || state[k].xxh3 != xxh3)) return -EBADMSG;
+    state[k] = (struct fs_part_state){size, xxh3};
   }
-  n->lead->answers++;
-  return p != NULL ? 0 : -EPROTO;
+  return err;
+}
+
+static fs_err finish(struct fs_parts *p) {
+  FS_AUTO_FREE struct fs_part_state *state = calloc(p->nnew + 1u, sizeof *state);
+  if (state == NULL) return -ENOMEM;
+  nodes->lead->pipeline = NULL;
+  fs_err err = fs_lead_ask_states(nodes, FS_NODES_FINISH, p, state);
+  for (uint32_t k = 0; k < p->nnew && err == 0; k++)
+    p->out[fs_parts_new(nodes->lead->plan, k)].rec.xxh3 = state[k].xxh3;
+  return err;
 }
 
 static fs_err seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
@@ -407,39 +379,19 @@ static fs_err seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
   struct fs_msg *m = fs_msg_new(FS_NODES_SEAL);
   fs_msg_put(m, dataset_id, 16);
   fs_nodes_send_all(nodes, m);
-  return wait_answers(nodes);
+  return fs_lead_answers(nodes, FS_NODES_SEALED);
 }
 
-static fs_err on_answer(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  (void)from, (void)in;
-  n->lead->answers++;
-  return 0;
-}
-
-static fs_err on_adopted(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  n->lead->peer[from].staged = fs_in_u64(in);
-  n->lead->answers++;
-  return 0;
-}
-
-static fs_err on_failed(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  const char *line = fs_in_text(in);
-  (void)from;
-  return fs_nodes_fail(n, "%s", line);
-}
-
-static fs_err on_alive(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  (void)n, (void)from, (void)in;
-  return 0;
-}
-
-/* After a failure or a signal: no rank leaves anything. */
-static void leave(void) {
+/* At the end, or after a failure or a signal. */
+static void leave(bool keep) {
+  nodes->discard = !keep;
   fs_owner_stop(nodes);
-  if (!nodes->lead->began || nodes->over) return;
-  nodes->over = true;
-  fs_nodes_send_all(nodes, fs_msg_new(FS_NODES_END));
-  fs_nodes_flush(nodes);
+  if (!nodes->over) {
+    nodes->over = true;
+    fs_nodes_send_all(nodes, end_message(keep));
+    fs_nodes_flush(nodes);
+  }
+  fs_encoder_stop(nodes);
 }
 
 /* Before the dataset gets its name: with --nodes-only these copies are the only ones, and the dataset
@@ -450,7 +402,8 @@ static fs_err adopt(const struct fs_target *t) {
   struct fs_msg *m = fs_msg_new(FS_NODES_ADOPT);
   fs_msg_text(m, path);
   fs_nodes_send_all(nodes, m);
-  return wait_answers(nodes);
+  nodes->lead->adopted = true;
+  return fs_lead_answers(nodes, FS_NODES_ADOPTED);
 }
 
 static void summary(const struct fs_nodes *n) {
@@ -461,39 +414,39 @@ static void summary(const struct fs_nodes *n) {
     min = FS_MIN(min, n->lead->peer[i].staged);
     max = FS_MAX(max, n->lead->peer[i].staged);
   }
-  printf("  %u node%s with %s to %s each in %s, where fs-launch --local-dir finds them\n", n->nodes,
+  printf("  %u node%s with %s to %s each%s in %s, where fs-launch --local-dir finds them\n", n->nodes,
          n->nodes == 1 ? "" : "s", fs_format_size(min, least, sizeof least), fs_format_size(max, most, sizeof most),
-         local);
+         n->o.update ? " of what is new" : "", local);
   if (n->o.nodes_only)
     printf("  the partitions are on these nodes only: if one is lost, so are its files, and SOURCE has to be packed "
            "again\n");
 }
 
 int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
-  static const struct fs_pack_nodes functions = {.begin = begin,
-                                                 .window = window,
-                                                 .step = step,
-                                                 .stored = stored,
-                                                 .finish = finish,
-                                                 .seal = seal,
-                                                 .adopt = adopt,
-                                                 .leave = leave};
-  static fs_nodes_fn *const handlers[FS_NODES_KINDS] = {
-      [FS_NODES_READY] = on_ready,   [FS_NODES_ENCODED] = on_encoded, [FS_NODES_KEPT] = on_kept,
-      [FS_NODES_SUMS] = on_sums,     [FS_NODES_SEALED] = on_answer,   [FS_NODES_ADOPTED] = on_adopted,
-      [FS_NODES_FAILED] = on_failed, [FS_NODES_ALIVE] = on_alive};
-  static struct fs_lead lead;
+  static struct fs_pack_nodes functions = {.walk = walk,
+                                           .begin = begin,
+                                           .window = window,
+                                           .step = step,
+                                           .stored = stored,
+                                           .finish = finish,
+                                           .seal = seal,
+                                           .adopt = adopt,
+                                           .leave = leave};
+  struct fs_lead *lead = n->lead = calloc(1, sizeof *lead);
+  if (lead != NULL) lead->peer = calloc(n->nodes, sizeof *lead->peer);
+  if (lead == NULL || lead->peer == NULL) return FS_EXIT_FAILED;
   nodes = n;
-  n->lead = &lead;
   n->check = check_silence;
-  lead.peer = calloc(n->nodes, sizeof *lead.peer);
-  if (lead.peer == NULL) return FS_EXIT_FAILED;
-  for (size_t i = 0; i < FS_NODES_KINDS; i++)
-    if (handlers[i] != NULL) n->handler[i] = handlers[i];
+  n->handler[FS_NODES_ENCODED] = on_encoded;
+  n->handler[FS_NODES_KEPT] = on_kept;
+  n->handler[FS_NODES_STATES] = on_states;
+  fs_answers_begin(n);
+  functions.nodes = n->nodes;
+  fs_checkpoints_begin(n, &functions);
   fs_pack_nodes = &functions;
   int status = fs_prep_pack(argc, argv);
   bool packed = status == FS_EXIT_OK || status == FS_EXIT_LEFT_OUT;
-  if (packed) summary(n);
-  leave();
+  if (packed && lead->adopted) summary(n);
+  leave(false);
   return packed ? fs_prep_finish(status) : status;
 }

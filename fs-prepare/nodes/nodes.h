@@ -12,23 +12,31 @@
 #include "../pack/pack.h"
 #include "daemon/core/net.h"
 
-/* Messages. The first word of each is one of these; wire.c checks all bounds. */
+/* Messages. The first word of each is one of these; wire.c checks all bounds. Their numbers of
+   partitions count the new ones only, as fs_parts_new does. */
 enum fs_nodes_kind {
-  FS_NODES_PLAN,    /* lead -> all: directories, partitions, sizes of chunks */
+  FS_NODES_SOURCE,  /* lead -> others: a directory that is to be walked */
+  FS_NODES_WALK,    /* lead -> others: tasks of the walk */
+  FS_NODES_FOUND,   /* others -> lead: what they found, and which tasks are done */
+  FS_NODES_WALKED,  /* lead -> others: the walk of this directory is over */
+  FS_NODES_PLAN,    /* lead -> all: the local directory, partitions, options, sizes of chunks */
   FS_NODES_CODEC,   /* lead -> all: a row of the table of codecs */
   FS_NODES_READY,   /* node -> lead: how many threads it has */
+  FS_NODES_OPEN,    /* lead -> all: the directories, and the states of a checkpoint to go back to */
+  FS_NODES_OPENED,  /* owner -> lead: whether it could */
+  FS_NODES_SYNC,    /* lead -> all: the partitions' sizes; a checkpoint is made */
   FS_NODES_WORK,    /* lead -> worker: a batch to read and encode */
   FS_NODES_ENCODED, /* worker -> lead: the batch's lengths and checksums */
   FS_NODES_PLACED,  /* lead -> worker: where the chunks go */
   FS_NODES_BYTES,   /* worker -> owner: chunks of one batch */
   FS_NODES_KEPT,    /* owner -> lead: such a message is in the partitions */
   FS_NODES_FINISH,  /* lead -> all: the partitions' sizes */
-  FS_NODES_SUMS,    /* owner -> lead: the checksums of its partitions */
+  FS_NODES_STATES,  /* owner -> lead: after SYNC or FINISH, sizes and checksums of its partitions */
   FS_NODES_SEAL,    /* lead -> all: the dataset id */
   FS_NODES_SEALED,  /* owner -> lead: its partitions are on the disk */
   FS_NODES_ADOPT,   /* lead -> all: index and manifest are there; make staged copies */
   FS_NODES_ADOPTED, /* owner -> lead: how many bytes are staged */
-  FS_NODES_END,     /* lead -> all: it is over */
+  FS_NODES_END,     /* lead -> all: it is over; whether the pack can go on */
   FS_NODES_FAILED,  /* node -> lead: a line for the user */
   FS_NODES_ALIVE,   /* node -> lead */
   FS_NODES_KINDS
@@ -47,6 +55,7 @@ void fs_msg_put(struct fs_msg *m, const void *data, size_t n);
 void fs_msg_u32(struct fs_msg *m, uint32_t value);
 void fs_msg_u64(struct fs_msg *m, uint64_t value);
 void fs_msg_text(struct fs_msg *m, const char *text);
+void fs_msg_free(struct fs_msg *m);
 /* Replaces a number that was put at this offset. */
 void fs_msg_patch_u32(struct fs_msg *m, size_t at, uint32_t value);
 
@@ -60,12 +69,17 @@ const void *fs_in_get(struct fs_in *in, size_t n); /* NULL past the end */
 uint32_t fs_in_u32(struct fs_in *in);
 uint64_t fs_in_u64(struct fs_in *in);
 const char *fs_in_text(struct fs_in *in); /* never NULL */
+/* Like fs_in_text, for a path below a directory: all its components are names. "": the directory. */
+const char *fs_in_path(struct fs_in *in);
+bool fs_in_name_ok(const char *name, size_t n);
 
 struct fs_nodes;
 typedef fs_err fs_nodes_fn(struct fs_nodes *n, uint32_t from, struct fs_in *in);
 struct fs_worker;
 struct fs_owner;
 struct fs_lead;
+struct fs_lead_walk;
+struct fs_node_walk;
 
 struct fs_nodes {
   struct fs_net *net;
@@ -73,8 +87,10 @@ struct fs_nodes {
   int emulated; /* this rank, if all nodes are on this host; else -1 */
   char host[256];
   struct fs_pack_options o;
-  struct fs_plan plan; /* the part of it that workers and owners need */
-  struct fs_tree tree; /* the sources; no items */
+  struct fs_plan plan;      /* the part of it that workers and owners need */
+  struct fs_tree tree;      /* the sources; no items */
+  struct fs_update numbers; /* of the plan: numbers of the new partitions, and how many there are with the old ones */
+  size_t most;              /* bytes of a message */
   char shared[PATH_MAX], local[PATH_MAX];
   fs_nodes_fn *handler[FS_NODES_KINDS];
   void (*tick)(struct fs_nodes *n);                         /* called in each turn of fs_nodes_step */
@@ -86,14 +102,18 @@ struct fs_nodes {
   uint64_t cut_ns;  /* when a message could not be sent or received; 0: none */
   uint32_t cut_from;
   fs_err cut_err;
-  pid_t parent; /* mpirun's daemon */
-  bool moved;   /* this turn did something */
-  bool over;    /* FS_NODES_END */
-  bool leaving; /* nothing else is handled any more */
-  fs_err err;   /* after a line for the user */
+  pid_t parent;                   /* mpirun's daemon */
+  bool moved;                     /* this turn did something */
+  bool over;                      /* FS_NODES_END */
+  bool discard;                   /* the pack cannot go on: no directory is kept */
+  bool leaving;                   /* nothing else is handled any more */
+  fs_err err;                     /* after a line for the user */
+  const struct fs_target *target; /* of the lead */
   struct fs_worker *worker;
   struct fs_owner *owner;
   struct fs_lead *lead;
+  struct fs_lead_walk *lead_walk; /* lead: while it walks */
+  struct fs_node_walk *node_walk; /* others: the same */
 };
 
 /* wire.c */
@@ -107,24 +127,44 @@ void fs_nodes_send_all(struct fs_nodes *n, struct fs_msg *m);
 fs_err fs_nodes_step(struct fs_nodes *n, uint64_t until_ns);
 /* Ends this rank with a line for the user: the lead prints it, another rank has the lead print it. */
 fs_err fs_nodes_fail(struct fs_nodes *n, const char *format, ...) FS_PRINTF(2, 3);
-/* Runs fn(ctx) in a thread of its own, and goes on with messages until it is done. */
+/* Runs fn(ctx) in a thread of its own, for a handler. Until it is done, this rank only says that it lives. */
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx);
 /* Waits until all that was sent has left, for a second at most. */
 void fs_nodes_flush(struct fs_nodes *n);
 
-/* Returns true if this rank writes the partition. Ordinary ones go round the nodes; all nodes write
-   those that are replicated. */
-static inline bool fs_nodes_owns(const struct fs_plan *plan, uint32_t nodes, uint32_t rank, uint32_t part) {
-  return part >= plan->nparts || part % nodes == rank;
+/* Returns the node that writes new partition k on shared storage. The partitions go round the nodes. After
+   an update with one new partition, the next update gives its own to another node. */
+static inline uint32_t fs_nodes_owner(const struct fs_plan *plan, uint32_t nodes, uint32_t k) {
+  return (fs_parts_new(plan, 0) + k) % nodes;
+}
+/* Returns true if this rank writes it to its local directory. All nodes write those that are replicated. */
+static inline bool fs_nodes_owns(const struct fs_plan *plan, uint32_t nodes, uint32_t rank, uint32_t k) {
+  return k >= plan->nparts || fs_nodes_owner(plan, nodes, k) == rank;
 }
 
+/* walk.c. Sets the handlers. */
+void fs_walk_begin(struct fs_nodes *n);
+/* Walks with the threads of all nodes. */
+void fs_walk_lead(struct fs_nodes *n, struct fs_walk *walk);
+/* plan.c. Sets the handlers. */
+void fs_plan_begin(struct fs_nodes *n);
+/* Makes a path absolute. */
+void fs_nodes_absolute(const char *path, char out[PATH_MAX]);
 /* lead.c. Runs the pack. Returns the exit status. */
 int fs_lead_run(struct fs_nodes *n, int argc, char **argv);
+/* checkpoints.c: sets the lead's functions `open` and `sync`. */
+void fs_checkpoints_begin(struct fs_nodes *n, struct fs_pack_nodes *functions);
 /* worker.c, owner.c: they are started by FS_NODES_PLAN. */
+void fs_codecs_send(struct fs_nodes *n, const struct fs_pack_codecs *c);
 void fs_encoder_begin(struct fs_nodes *n);
 fs_err fs_encoder_start(struct fs_nodes *n);
+/* For the lead: has this node encode a batch of a stream. The plan is the lead's. */
+fs_err fs_encoder_stream(struct fs_nodes *n, uint64_t number, const struct fs_plan *plan, const struct fs_batch *b);
+/* After a failure: ends the threads, which may use the lead's plan. */
+void fs_encoder_stop(struct fs_nodes *n);
 void fs_owner_begin(struct fs_nodes *n);
 fs_err fs_owner_start(struct fs_nodes *n);
-void fs_owner_stop(struct fs_nodes *n); /* removes what is not a staged copy */
+/* Removes what is not a staged copy, unless the pack can go on with it. */
+void fs_owner_stop(struct fs_nodes *n);
 
 #endif

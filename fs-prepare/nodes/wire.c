@@ -65,8 +65,8 @@ void fs_msg_patch_u32(struct fs_msg *m, size_t at, uint32_t value) {
   if (m != NULL && !m->failed) memcpy(m->data + at, &value, sizeof value);
 }
 
-static void msg_free(struct fs_msg *m) {
-  free(m->data);
+void fs_msg_free(struct fs_msg *m) {
+  if (m != NULL) free(m->data);
   free(m);
 }
 
@@ -101,6 +101,21 @@ const char *fs_in_text(struct fs_in *in) {
   return in->bad ? "" : text;
 }
 
+bool fs_in_name_ok(const char *name, size_t n) {
+  return n != 0 && n <= FS_NAME_MAX && memchr(name, '/', n) == NULL && !(n <= 2 && memcmp(name, "..", n) == 0);
+}
+
+const char *fs_in_path(struct fs_in *in) {
+  const char *path = fs_in_text(in), *at = path;
+  if (strlen(path) >= PATH_MAX) in->bad = true;
+  while (*at != '\0' && !in->bad) {
+    const size_t n = strcspn(at, "/");
+    at += n;
+    if (!fs_in_name_ok(at - n, n) || (*at == '/' && *++at == '\0')) in->bad = true;
+  }
+  return in->bad ? "" : path;
+}
+
 /* Notes that a rank cannot be reached. If it was killed, mpirun says so and ends this one too; a line
    of ours would hide that. So it comes later (CUT_NS). */
 static void cut(struct fs_nodes *n, uint32_t peer, fs_err err) {
@@ -124,7 +139,8 @@ static void handle(struct fs_nodes *n, uint32_t from, const uint8_t *data, size_
   struct fs_in in = {.data = data, .n = bytes};
   uint32_t kind = fs_in_u32(&in);
   n->moved = true;
-  if (from < n->nodes) n->heard_ns[from] = fs_now_ns();
+  if (from >= n->nodes) return;
+  n->heard_ns[from] = fs_now_ns();
   if ((n->leaving || n->err < 0) && kind != FS_NODES_END) return;
   if (in.bad || kind >= FS_NODES_KINDS || n->handler[kind] == NULL) {
     fs_nodes_fail(n, "node %u (%s): a message of an unknown kind came from node %u; install one FanStore on all nodes",
@@ -137,8 +153,9 @@ static void handle(struct fs_nodes *n, uint32_t from, const uint8_t *data, size_
     fs_nodes_fail(n, "node %u (%s): a message from node %u cannot be used: %s", n->rank, n->host, from, strerror(-err));
 }
 
-static size_t receive_size(const struct fs_nodes *n) {
-  const size_t most = FS_MAX(n->o.block_size, FS_BATCH_BYTES);
+/* Returns the size of the largest message. An update takes the block size from the dataset. */
+static size_t receive_size(const struct fs_pack_options *o) {
+  const size_t most = FS_MAX(o->update ? FS_BLOCK_SIZE_MAX : o->block_size, FS_BATCH_BYTES);
   return most + most / 128 + (1u << 20);
 }
 
@@ -146,13 +163,13 @@ static void received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err
   struct receive *r = (struct receive *)op;
   struct fs_nodes *n = r->nodes;
   if (err == 0) handle(n, peer, r->data, bytes);
-  if (err == 0) err = fs_net_recv(n->net, FS_NET_ANY, TAG, r->data, receive_size(n), op);
+  if (err == 0) err = fs_net_recv(n->net, FS_NET_ANY, TAG, r->data, n->most, op);
   if (err < 0) cut(n, peer, err);
 }
 
 static void sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
   (void)bytes;
-  msg_free((struct fs_msg *)op);
+  fs_msg_free((struct fs_msg *)op);
   self->sending--;
   self->moved = true;
   if (err < 0) cut(self, peer, err);
@@ -169,13 +186,14 @@ fs_err fs_nodes_open(struct fs_nodes *n, struct fs_net *net) {
   gethostname(n->host, sizeof n->host - 1);
   fs_err err = n->heard_ns != NULL ? 0 : -ENOMEM;
   if (err < 0) return err;
-  receive = (struct receive){.op.done = received, .nodes = n, .data = malloc(receive_size(n))};
+  n->most = receive_size(&n->o);
+  receive = (struct receive){.op.done = received, .nodes = n, .data = malloc(n->most)};
   if (receive.data == NULL) return -ENOMEM;
-  return fs_net_recv(net, FS_NET_ANY, TAG, receive.data, receive_size(n), &receive.op);
+  return fs_net_recv(net, FS_NET_ANY, TAG, receive.data, n->most, &receive.op);
 }
 
 void fs_nodes_send(struct fs_nodes *n, uint32_t to, struct fs_msg *m) {
-  fs_err err = m == NULL || m->failed ? -ENOMEM : m->n > receive_size(n) ? -EMSGSIZE : 0;
+  fs_err err = m == NULL || m->failed ? -ENOMEM : m->n > n->most ? -EMSGSIZE : 0;
   if (err == 0 && to == n->rank) {
     *n->own_last = m;
     n->own_last = &m->next;
@@ -187,9 +205,15 @@ void fs_nodes_send(struct fs_nodes *n, uint32_t to, struct fs_msg *m) {
     err = fs_net_send(n->net, to, TAG, m->data, m->n, &m->op);
     if (err == 0) n->sending++;
   }
-  if (err == 0) return;
-  if (m != NULL) msg_free(m);
-  cut(n, to, err);
+  const size_t bytes = m != NULL ? m->n : 0;
+  if (err < 0) fs_msg_free(m);
+  if (err == -EMSGSIZE)
+    fs_nodes_fail(n, "node %u (%s): a message of %zu bytes for node %u exceeds the limit of %zu bytes", n->rank,
+                  n->host, bytes, to, n->most);
+  else if (err == -ENOMEM)
+    fs_nodes_fail(n, "node %u (%s): out of memory", n->rank, n->host);
+  else if (err < 0)
+    cut(n, to, err);
 }
 
 void fs_nodes_send_all(struct fs_nodes *n, struct fs_msg *m) {
@@ -199,7 +223,7 @@ void fs_nodes_send_all(struct fs_nodes *n, struct fs_msg *m) {
     fs_msg_put(copy, m->data, m->n);
     fs_nodes_send(n, i, copy);
   }
-  if (m != NULL) msg_free(m);
+  if (m != NULL) fs_msg_free(m);
 }
 
 static void take_own(struct fs_nodes *n) {
@@ -207,7 +231,7 @@ static void take_own(struct fs_nodes *n) {
     n->own = m->next;
     if (n->own == NULL) n->own_last = &n->own;
     handle(n, n->rank, m->data, m->n);
-    msg_free(m);
+    fs_msg_free(m);
   }
 }
 
@@ -270,8 +294,9 @@ static void *run_aside(void *arg) {
   return NULL;
 }
 
-/* Other handlers must not run meanwhile, or they would find half of the work: messages wait, and only
-   the sign of life is sent. */
+/* Other handlers must not run meanwhile, or they would find half of the work. So messages wait: a handler
+   calls this, and the next receive is posted when it has returned (received). The lead, which handles its
+   own messages with a receive posted, must not poll here. */
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx) {
   struct aside a = {.fn = fn, .ctx = ctx};
   pthread_t thread;

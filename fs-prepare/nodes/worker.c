@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "nodes.h"
 
+#define HANGS_S 5   /* for the threads to end after a failure */
 #define CHOICES 64u /* large files whose codec is known; each chunk of such a file comes alone */
 
 struct job {
@@ -61,6 +63,7 @@ static void encode(struct job *j, uint8_t *plain, struct fs_encoder *encoder) {
   if (plain == NULL || encoder == NULL || fs_batch_room(&j->plan, &j->batch) < 0) {
     j->batch.n = 1;
     j->batch.err = -ENOMEM;
+    if (j->batch.stream != NULL) fs_stream_fail(j->batch.stream, -ENOMEM);
   } else {
     fs_encode_batch(&j->plan, &j->batch, plain, encoder);
   }
@@ -90,7 +93,7 @@ static void *work(void *arg) {
 /* A file's device has another number on each host. It is compared only on SOURCE's own one. */
 static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in) {
   free(item->path);
-  *item = (struct fs_item){.path = strdup(fs_in_text(in))};
+  *item = (struct fs_item){.path = strdup(fs_in_path(in))};
   item->source = fs_in_u32(in);
   if (item->source >= n->tree.nsources) {
     in->bad = true;
@@ -98,7 +101,9 @@ static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in
   }
   const struct fs_source *src = &n->tree.sources[item->source];
   if (item->path != NULL && strlen(item->path) < src->skip) in->bad = true;
+  if (src->kind == FS_SOURCE_STREAM) in->bad = true; /* the lead reads it */
   item->size = fs_in_u64(in);
+  if (item->size > INT64_MAX) in->bad = true;
   item->dev = fs_in_u32(in) != 0 ? fs_item_device(src->st.st_dev) : 0;
   item->ino = fs_in_u64(in);
   item->mtime_sec = (int64_t)fs_in_u64(in);
@@ -106,6 +111,7 @@ static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in
   item->mode = (uint16_t)fs_in_u32(in);
   uint32_t kind = fs_in_u32(in);
   item->kind = (uint8_t)FS_MIN(kind, FS_KINDS_MAX - 1);
+  if (n->plan.codecs.of_kind[item->kind] >= n->plan.codecs.n) in->bad = true;
   item->followed = fs_in_u32(in) != 0;
   item->replicate = fs_in_u32(in) != 0;
 }
@@ -124,6 +130,7 @@ static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
   j->number = fs_in_u64(in);
   j->batch.n = fs_in_u32(in);
   j->batch.err = 0;
+  j->batch.stream = NULL;
   if (j->batch.n == 0 || j->batch.n > FS_BATCH_CHUNKS) return -EPROTO;
   for (uint32_t i = 0; i < j->batch.n && !in->bad; i++) {
     struct fs_item *item = &j->items[i];
@@ -143,29 +150,59 @@ static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
   return in->bad || bytes > FS_MAX(n->plan.chunk, (uint64_t)FS_BATCH_BYTES) ? -EPROTO : 0;
 }
 
+static struct job *new_job(struct fs_worker *w) {
+  struct job *j = w->idle != NULL ? w->idle : calloc(1, sizeof *j);
+  if (w->idle != NULL) w->idle = j->next;
+  return j;
+}
+
+static void begin_job(struct fs_worker *w, struct job *j) {
+  pthread_mutex_lock(&w->lock);
+  list_add(&w->ready, j);
+  pthread_cond_signal(&w->more);
+  pthread_mutex_unlock(&w->lock);
+}
+
+fs_err fs_encoder_stream(struct fs_nodes *n, uint64_t number, const struct fs_plan *plan, const struct fs_batch *b) {
+  struct job *j = new_job(n->worker);
+  if (j == NULL) return -ENOMEM;
+  j->number = number;
+  j->plan = *plan;
+  j->batch.n = b->n;
+  j->batch.err = 0;
+  j->batch.stream = b->stream;
+  j->batch.turn = b->turn;
+  memcpy(j->batch.chunk, b->chunk, b->n * sizeof b->chunk[0]);
+  begin_job(n->worker, j);
+  return 0;
+}
+
 static fs_err on_work(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct fs_worker *w = n->worker;
   if (from != 0 || w == NULL) return -EPROTO;
-  struct job *j = w->idle != NULL ? w->idle : calloc(1, sizeof *j);
+  struct job *j = new_job(w);
   if (j == NULL) return -ENOMEM;
-  if (w->idle != NULL) w->idle = j->next;
   j->plan = n->plan;
   j->tree = n->tree;
   j->tree.items = j->items;
   j->tree.n = FS_BATCH_CHUNKS;
   j->plan.tree = &j->tree;
   fs_err err = read_job(n, j, in);
-  pthread_mutex_lock(&w->lock);
-  list_add(&w->ready, j);
-  pthread_cond_signal(&w->more);
-  pthread_mutex_unlock(&w->lock);
+  if (err == 0) {
+    begin_job(w, j);
+  } else {
+    j->next = w->idle;
+    w->idle = j;
+  }
   return err;
 }
 
 static void put_chunk(struct fs_msg *m, const struct fs_chunk *c) {
+  fs_msg_u32(m, (uint32_t)c->err);
+  if (c->err < 0) return; /* --keep-going: the lead leaves the file out */
   fs_msg_u32(m, c->codec);
   fs_msg_u64(m, c->stored_len);
-  fs_msg_u64(m, c->whole ? fs_second_hash(c->stored, c->stored_len) : 0);
+  fs_msg_u64(m, fs_second_hash(c->stored, c->stored_len));
   fs_msg_u64(m, c->plain_xxh3);
   fs_msg_u64(m, c->plain_key);
   fs_msg_u32(m, c->nblocks);
@@ -183,7 +220,7 @@ static void tell_encoded(struct fs_nodes *n, struct job *j) {
   for (uint32_t i = 0; i < j->batch.n; i++) {
     bool failed = j->batch.err < 0 && i + 1 == j->batch.n;
     if (!failed) put_chunk(m, &j->batch.chunk[i]);
-    if (!j->batch.chunk[i].whole) know(n->worker, j->item[i], &j->items[i], true);
+    if (!j->batch.chunk[i].whole && j->batch.stream == NULL) know(n->worker, j->item[i], &j->items[i], true);
   }
   j->next = n->worker->waiting;
   n->worker->waiting = j;
@@ -250,8 +287,9 @@ static fs_err on_placed(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
     at.seq = fs_in_u64(in);
     at.offset = fs_in_u64(in);
     if (in->bad) return -EPROTO;
-    if (at.part == UINT32_MAX) continue; /* stored already */
-    if (at.part < n->plan.nparts) add_piece(n, at.part % n->nodes, j, &j->batch.chunk[i], &at);
+    if (at.part == FS_NOWHERE) continue;
+    if (at.part >= n->plan.nparts + n->plan.nreplicated) return -EPROTO;
+    if (at.part < n->plan.nparts) add_piece(n, fs_nodes_owner(&n->plan, n->nodes, at.part), j, &j->batch.chunk[i], &at);
     for (uint32_t r = 0; at.part >= n->plan.nparts && r < n->nodes; r++) add_piece(n, r, j, &j->batch.chunk[i], &at);
   }
   for (uint32_t r = 0; r < n->nodes; r++) {
@@ -259,6 +297,20 @@ static fs_err on_placed(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
     w->to[r] = NULL;
   }
   return 0;
+}
+
+void fs_codecs_send(struct fs_nodes *n, const struct fs_pack_codecs *c) {
+  for (uint32_t i = 0; i < c->n; i++) {
+    const struct fs_encoding *e = &c->row[i];
+    struct fs_msg *m = fs_msg_new(FS_NODES_CODEC);
+    fs_msg_u32(m, i);
+    fs_msg_u32(m, e->family);
+    fs_msg_u32(m, e->element);
+    fs_msg_u32(m, (uint32_t)e->level);
+    fs_msg_u32(m, e->dict_len);
+    fs_msg_put(m, e->dict, e->dict_len);
+    fs_nodes_send_all(n, m);
+  }
 }
 
 /* The rows come in order, before the first batch. Each has its own copy of its dictionary. */
@@ -272,6 +324,8 @@ static fs_err on_codec(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   e.dict_len = fs_in_u32(in);
   const void *dict = fs_in_get(in, e.dict_len);
   if (in->bad || e.family > FS_FAMILY_ZSTD || !fs_element_known(e.element)) return -EPROTO;
+  if (e.level < FS_LEVEL_NONE || e.level > (e.family == FS_FAMILY_ZSTD ? FS_ZSTD_LEVEL_MAX : FS_LZ4_LEVEL_MAX))
+    return -EPROTO;
   if (e.dict_len != 0) {
     void *copy = malloc(e.dict_len);
     if (copy == NULL) return -ENOMEM;
@@ -280,7 +334,7 @@ static fs_err on_codec(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   }
   c->row[number] = e;
   c->n++;
-  return fs_encoding_prepare(&c->row[number]);
+  return e.level != FS_LEVEL_NONE ? fs_encoding_prepare(&c->row[number]) : 0;
 }
 
 void fs_encoder_begin(struct fs_nodes *n) {
@@ -307,4 +361,20 @@ fs_err fs_encoder_start(struct fs_nodes *n) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   n->tick = tick;
   return w->nthreads != 0 ? 0 : -EAGAIN;
+}
+
+/* After a signal the process ends at once: a read may hang. */
+void fs_encoder_stop(struct fs_nodes *n) {
+  struct fs_worker *w = n->worker;
+  if (w == NULL || fs_prep_signal != 0) return;
+  pthread_mutex_lock(&w->lock);
+  w->stop = true;
+  pthread_cond_broadcast(&w->more);
+  pthread_mutex_unlock(&w->lock);
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += HANGS_S;
+  for (unsigned i = 0; i < w->nthreads; i++)
+    if (pthread_timedjoin_np(w->threads[i], NULL, &until) != 0) _exit(FS_EXIT_FAILED); /* a read of SOURCE hangs */
+  w->nthreads = 0;
 }

@@ -16,9 +16,14 @@ int fs_archive_next(struct archive *a, struct archive_entry **entry);
 /* Returns libarchive's text for the last error. */
 const char *fs_archive_why(struct archive *a);
 
+/* Reads the next n bytes of a member. No member before it can be read after that. Returns 0, or a negative
+   errno: -EBADMSG if the member is damaged, which fs_stream_why explains. One thread. */
+fs_err fs_stream_next(struct fs_stream *s, const struct fs_item *item, uint8_t *out, size_t n);
+const char *fs_stream_why(const struct fs_stream *s);
+
 /* archive_test.c: `gzip -t` and the like, beside the first pass. */
 struct fs_archive_test {
-  const char *tool; /* NULL: the archive is not compressed */
+  const char *tool; /* NULL: none is needed */
   pid_t pid;        /* -1: nothing runs */
 };
 struct fs_archive_test fs_archive_test_start(const struct fs_source *src);

@@ -123,6 +123,16 @@ static fs_err check_end(struct fs_stream *s) {
   return got < 0 ? because(s, fs_archive_why(s->a)) : 0;
 }
 
+fs_err fs_stream_next(struct fs_stream *s, const struct fs_item *item, uint8_t *out, size_t n) {
+  fs_err err = find_member(s, item);
+  if (err == 0) err = read_full(s, out, n);
+  return err == 0 && s->at == item->size ? check_end(s) : err;
+}
+
+const char *fs_stream_why(const struct fs_stream *s) {
+  return s->why;
+}
+
 static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const struct fs_chunk *c, uint8_t *plain) {
   struct fs_item *item = &plan->tree->items[c->item];
   fs_err err = s->damaged == item->ino ? -EBADMSG : find_member(s, item);

@@ -49,7 +49,7 @@ static pid_t start(const char *tool, int fd) {
 }
 
 struct fs_archive_test fs_archive_test_start(const struct fs_source *src) {
-  struct fs_archive_test t = {.tool = tool_of(src->filter), .pid = -1};
+  struct fs_archive_test t = {.tool = src->untested ? NULL : tool_of(src->filter), .pid = -1};
   if (t.tool != NULL) t.pid = start(t.tool, src->fd);
   return t;
 }

@@ -36,14 +36,15 @@ static fs_err sync_part(struct fs_part_out *o, struct fs_part_state *state) {
 
 static void sync_one(void *ctx, uint64_t k) {
   struct work *w = ctx;
-  if (atomic_load(&w->err) < 0) return;
-  fs_err err = sync_part(&w->parts->out[fs_parts_new(w->plan, (uint32_t)k)], &w->out[k]);
+  struct fs_part_out *o = &w->parts->out[fs_parts_new(w->plan, (uint32_t)k)];
+  if (o->fd < 0 || atomic_load(&w->err) < 0) return;
+  fs_err err = sync_part(o, &w->out[k]);
   if (err < 0) atomic_store(&w->err, err);
 }
 
 fs_err fs_parts_sync(struct fs_parts *p, const struct fs_plan *plan, struct fs_part_state *state) {
   struct work w = {.parts = p, .plan = plan, .out = state};
-  fs_err err = fs_writer_wait(p->writer, NULL);
+  fs_err err = p->writer != NULL ? fs_writer_wait(p->writer, NULL) : 0;
   if (err < 0) return err;
   fs_prep_parallel(AT_ONCE, p->nnew, sync_one, &w);
   return atomic_load(&w.err);
@@ -67,6 +68,8 @@ static fs_err resume_part(struct fs_parts *p, uint32_t i, const struct fs_part_s
   struct fs_part_out *o = &p->out[i];
   char name[FS_PART_NAME_SIZE];
   struct stat st;
+  o->size = state->size;
+  if (o->fd < 0) return 0; /* another node has it */
   /* The partition's own descriptor reads only whole pages. */
   FS_AUTO_CLOSE int fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (fd < 0) return fd;
@@ -76,7 +79,6 @@ static fs_err resume_part(struct fs_parts *p, uint32_t i, const struct fs_part_s
   if (err == 0) err = hash_file(o, fd, state->size);
   if (err == 0 && fs_xxh3_digest(o->hash) != state->xxh3) err = -EBADMSG;
   if (err == 0 && ftruncate(o->fd, (off_t)state->size) < 0) err = -errno;
-  o->size = state->size;
   return err;
 }
 
@@ -92,7 +94,7 @@ static fs_err fill_buffer(struct fs_parts *p, uint32_t i) {
   struct fs_part_out *o = &p->out[i];
   char name[FS_PART_NAME_SIZE];
   const size_t n = (size_t)(o->size % FS_ALIGN);
-  if (n == 0) return 0;
+  if (n == 0 || o->fd < 0) return 0;
   FS_AUTO_CLOSE int fd = fs_sys_openat(p->dir, fs_part_name(i, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
   fs_err err = fd < 0 ? fd : fs_writer_get(p->writer, &o->buf);
   if (err < 0) return err;

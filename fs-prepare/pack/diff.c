@@ -85,6 +85,7 @@ static fs_err load_right(struct diff *d, const char *path) {
     fs_err err = fs_dataset_open_checked(&d->right, path);
     return err < 0 ? err : load_entries(&d->right, &d->tree);
   }
+  d->o.command = "diff";
   d->o.quiet = true;
   d->o.codec = FS_CHOOSE_RAW; /* archives: no samples are kept */
   snprintf(d->o.mount, sizeof d->o.mount, "%s", d->left.manifest.mount);

@@ -27,17 +27,6 @@ fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items) {
   return err;
 }
 
-fs_err fs_item_room(struct fs_item *item, uint64_t block_size) {
-  const uint64_t n = (item->size + block_size - 1) / block_size;
-  if (n <= 1) return 0;
-  struct fs_item_blocks *blocks = malloc(sizeof *blocks + n * sizeof *blocks->block);
-  if (blocks == NULL) return -ENOMEM;
-  blocks->n = 0;
-  item->blocks = blocks;
-  item->many = true;
-  return 0;
-}
-
 void fs_item_add_block(struct fs_item *item, const struct fs_built_block *block) {
   if (item->many) {
     item->blocks->block[item->blocks->n++] = *block;
@@ -47,13 +36,13 @@ void fs_item_add_block(struct fs_item *item, const struct fs_built_block *block)
   }
 }
 
-void fs_item_drop_blocks(struct fs_item *item) {
-  if (item->many) free(item->blocks);
-  if (item->many || item->one) {
-    item->target = NULL;
-    item->same = 0;
+void fs_item_place(struct fs_item *item, uint64_t first, uint32_t partition, uint64_t offset) {
+  for (uint64_t i = first; i < fs_item_nblocks(item); i++) {
+    struct fs_built_block *b = item->many ? &item->blocks->block[i] : &item->block;
+    b->partition = partition;
+    b->offset = offset;
+    offset += b->stored_len;
   }
-  item->many = item->one = false;
 }
 
 bool fs_item_in_one_piece(const struct fs_item *item) {

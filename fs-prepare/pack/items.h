@@ -9,10 +9,22 @@
 
 #define FS_DEPTH_MASK 0xfffu /* of fs_item.depth: a path of PATH_MAX bytes has fewer components */
 
-/* The blocks of a file that has several. */
+/* The blocks of a file that has several, in the block file. */
 struct fs_item_blocks {
   uint64_t n; /* so far */
   struct fs_built_block block[];
+};
+
+/* The file that has them (blocks.c). Its name is there for a moment only. */
+#define FS_BLOCK_FILE "blocks"
+struct fs_block_file {
+  int fd;       /* -1: `map` is memory of the process */
+  uint8_t *map; /* NULL: no file has several blocks */
+  uint64_t block_size;
+  uint64_t size;     /* of the mapping: all files of the tree have room */
+  uint64_t used;     /* bytes that items have */
+  uint64_t last;     /* where the last item's begin */
+  uint64_t reserved; /* bytes that the disk has */
 };
 
 /*
@@ -73,11 +85,19 @@ static inline void fs_item_set_flags(struct fs_item *item, uint32_t flags) {
   item->contig = (flags & FS_ENTRY_CONTIG) != 0;
   item->aligned = (flags & FS_ENTRY_ALIGNED) != 0;
 }
-/* Makes room for all blocks of a file that has none. Returns 0 or -ENOMEM. */
-fs_err fs_item_room(struct fs_item *item, uint64_t block_size);
+/* Makes room for all blocks of a file that has none. Returns 0, or an error of the disk. */
+fs_err fs_item_room(struct fs_block_file *f, struct fs_item *item);
 void fs_item_add_block(struct fs_item *item, const struct fs_built_block *block);
+/* Places the blocks from number `first` on one behind the other. */
+void fs_item_place(struct fs_item *item, uint64_t first, uint32_t partition, uint64_t offset);
 /* Takes a file's blocks away. */
-void fs_item_drop_blocks(struct fs_item *item);
+void fs_item_drop_blocks(struct fs_block_file *f, struct fs_item *item);
+/* Gives the pages back that this process has mapped. */
+void fs_block_file_forget(const struct fs_block_file *f);
+/* Returns the error of an earlier write of the kernel's, or 0. */
+fs_err fs_block_file_sync(const struct fs_block_file *f);
+/* Takes all blocks away: the items must not be asked for them any more. */
+void fs_block_file_close(struct fs_block_file *f);
 /* Makes an item that has no blocks an alias. */
 static inline void fs_item_make_alias(struct fs_item *item, uint64_t same) {
   item->alias = true;

@@ -10,9 +10,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "pack.h"
+#include "store.h"
 
 #define MAGIC 0x314c4e524a534600ull /* "\0FSJRNL1" read as a little-endian u64 */
 #define EVERY_NS 5000000000ull
@@ -30,7 +31,9 @@ struct record {
   uint32_t current, nparts;
   uint64_t xxh3; /* of the record, with 0 here */
 };
-/* An item, as far as it is stored. Its blocks that no earlier record has follow. */
+static_assert(FS_JOURNAL_LEAST == sizeof(struct head) + sizeof(struct record), "pack.h");
+/* An item, as far as it is stored. Of nodes, its struct fs_long_key follows. Then come its blocks that no
+   earlier record has. */
 struct item_rec {
   uint64_t same1; /* the item of the same content + 1; 0: none */
   uint64_t plain; /* else XXH3 of the plain bytes, if equal files are found by it (store.c); 0: none */
@@ -42,7 +45,7 @@ struct item_rec {
 
 bool fs_journal_has_checkpoint(int fd) {
   struct stat st;
-  return fstat(fd, &st) == 0 && (size_t)st.st_size > sizeof(struct head) + sizeof(struct record);
+  return fstat(fd, &st) == 0 && st.st_size > FS_JOURNAL_LEAST;
 }
 
 /* ---- which SOURCE and options it is for ---- */
@@ -51,9 +54,10 @@ static uint64_t hash_options(const struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
   char text[512], id[33] = "";
   if (plan->update != NULL) fs_hex(plan->update->old.manifest.dataset_id, 16, id);
-  int n = snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %s", FS_VERSION, o->codec_text,
-                   o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,
-                   o->checksum, id);
+  int n =
+      snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d %s", FS_VERSION, o->codec_text,
+               o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,
+               o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only, id);
   return fs_xxh3(text, (size_t)n);
 }
 
@@ -198,16 +202,40 @@ static void put(struct body *b, const void *data, size_t n) {
   }
 }
 
+/* Returns the number of chunks of a large file that some of its blocks are; they begin with a chunk. */
+static uint64_t chunks_of(const struct fs_plan *plan, const struct fs_item *item, uint64_t blocks) {
+  const uint64_t each = plan->chunk / plan->opts->block_size;
+  return item->size > plan->chunk ? (blocks + each - 1) / each : 0;
+}
+
+/* Returns the bytes of what tells content that nodes have: of the file, and of chunks. */
+static uint64_t key_size(const struct fs_store *s, uint64_t chunks) {
+  return s->keys != NULL ? sizeof *s->keys + chunks * sizeof(uint64_t) : 0;
+}
+
 static uint64_t record_size(const struct fs_journal *j, const struct fs_store *s, uint64_t nitems) {
   uint64_t size = sizeof(struct record) + s->parts.nnew * sizeof(struct fs_part_state);
   for (uint64_t i = 0; i < nitems; i++) {
-    const uint64_t blocks = fs_item_nblocks(item_at(j, j->from + i)) - written_blocks(j, j->from + i);
-    size += sizeof(struct item_rec) + blocks * sizeof(struct fs_built_block);
+    const struct fs_item *item = item_at(j, j->from + i);
+    const uint64_t blocks = fs_item_nblocks(item) - written_blocks(j, j->from + i);
+    size += sizeof(struct item_rec) + key_size(s, chunks_of(j->plan, item, blocks)) +
+            blocks * sizeof(struct fs_built_block);
   }
   return size;
 }
 
-static void put_items(const struct fs_journal *j, uint64_t nitems, struct body *b) {
+static void put_keys(const struct fs_store *s, uint64_t number, uint64_t first, uint64_t blocks, struct body *b) {
+  const struct fs_plan *plan = s->plan;
+  const uint64_t from = first / (plan->chunk / plan->opts->block_size);
+  if (s->keys == NULL) return;
+  put(b, &s->keys[number], sizeof *s->keys);
+  for (uint64_t k = 0; k < chunks_of(plan, &plan->tree->items[number], blocks); k++) {
+    const uint64_t second = fs_chunks_second(s, number, from + k);
+    put(b, &second, sizeof second);
+  }
+}
+
+static void put_items(const struct fs_journal *j, const struct fs_store *s, uint64_t nitems, struct body *b) {
   for (uint64_t i = 0; i < nitems; i++) {
     const struct fs_item *item = item_at(j, j->from + i);
     const uint64_t first = written_blocks(j, j->from + i);
@@ -218,6 +246,7 @@ static void put_items(const struct fs_journal *j, uint64_t nitems, struct body *
                                 .codec = item->codec,
                                 .flags = (uint8_t)fs_item_flags(item)};
     put(b, &ir, sizeof ir);
+    put_keys(s, j->plan->order[j->from + i], first, ir.nblocks, b);
     if (ir.nblocks != 0) put(b, fs_item_block(item, first), ir.nblocks * sizeof(struct fs_built_block));
   }
 }
@@ -240,7 +269,7 @@ static fs_err write_record(const struct fs_journal *j, const struct fs_store *s,
   b->at = j->end + sizeof r;
   fs_xxh3_update(b->hash, &r, sizeof r);
   put(b, state, s->parts.nnew * sizeof *state);
-  put_items(j, nitems, b);
+  put_items(j, s, nitems, b);
   flush(b);
   r.xxh3 = fs_xxh3_digest(b->hash);
   fs_xxh3_free(b->hash);
@@ -259,7 +288,8 @@ fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s) {
   if (j->ended) return 0;
   FS_AUTO_FREE struct fs_part_state *state = calloc(s->parts.nnew + 1, sizeof *state);
   if (state == NULL) return -ENOMEM;
-  fs_err err = fs_parts_sync(&s->parts, j->plan, state);
+  fs_err err = fs_pack_nodes != NULL ? fs_pack_nodes->sync(&s->parts, state) : fs_parts_sync(&s->parts, j->plan, state);
+  if (err == 0) err = fs_block_file_sync(&j->plan->tree->blocks);
   if (err == 0 && !j->any) err = sync_names(s->parts.dir);
   if (err < 0) return err;
   uint64_t length = 0;
@@ -286,37 +316,48 @@ fs_err fs_journal_tick(struct fs_journal *j, struct fs_store *s) {
 
 /* ---- reading ---- */
 
-/* Reads the record at `at`, from malloc. Returns NULL if there is no whole one. */
-static struct record *read_record(const struct fs_journal *j, uint64_t at, uint64_t size) {
-  struct record head;
-  const uint32_t nparts = j->plan->nparts + j->plan->nreplicated;
-  const uint64_t least = sizeof head + nparts * sizeof(struct fs_part_state);
-  if (size - at < sizeof head || fs_pread_full(j->fd, &head, sizeof head, at) < 0) return NULL;
-  if (head.length < least || head.length > size - at || head.nparts != nparts) return NULL;
-  struct record *r = malloc(head.length);
-  if (r != NULL && fs_pread_full(j->fd, r, head.length, at) == 0) {
-    uint64_t xxh3 = r->xxh3;
-    r->xxh3 = 0;
-    if (r->length == head.length && fs_xxh3(r, head.length) == xxh3) return r;
-  }
-  free(r);
-  return NULL;
-}
+/* The journal, mapped: a record may be large. */
+struct mapped {
+  const uint8_t *base;
+  uint64_t size;
+};
 
-static uint64_t file_size(int fd) {
+static fs_err map_journal(const struct fs_journal *j, struct mapped *m) {
   struct stat st;
-  return fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+  if (fstat(j->fd, &st) < 0) return -errno;
+  void *base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, j->fd, 0);
+  if (base == MAP_FAILED) return -errno;
+  *m = (struct mapped){base, (uint64_t)st.st_size};
+  return 0;
 }
 
-/* Returns the last whole record, from malloc, or NULL. Sets j->end to its end. */
-static struct record *last_record(struct fs_journal *j) {
-  const uint64_t size = file_size(j->fd);
-  struct record *last = NULL;
+static bool hash_fits(const struct record *r) {
+  struct record head = *r;
+  struct fs_xxh3_stream *h = fs_xxh3_new();
+  if (h == NULL) return false;
+  head.xxh3 = 0;
+  fs_xxh3_update(h, &head, sizeof head);
+  fs_xxh3_update(h, r + 1, r->length - sizeof head);
+  head.xxh3 = fs_xxh3_digest(h);
+  fs_xxh3_free(h);
+  return head.xxh3 == r->xxh3;
+}
+
+/* Returns the record at `at`, or NULL if there is no whole one. */
+static const struct record *record_at(const struct fs_journal *j, const struct mapped *m, uint64_t at) {
+  const uint32_t nparts = j->plan->nparts + j->plan->nreplicated;
+  const struct record *r = (const struct record *)(m->base + at);
+  const uint64_t least = sizeof *r + nparts * sizeof(struct fs_part_state);
+  if (at > m->size || m->size - at < least || at % alignof(struct record) != 0) return NULL;
+  if (r->length < least || r->length > m->size - at || r->nparts != nparts) return NULL;
+  return hash_fits(r) ? r : NULL;
+}
+
+/* Returns the last whole record, or NULL. Sets j->end to its end. */
+static const struct record *last_record(struct fs_journal *j, const struct mapped *m) {
+  const struct record *last = NULL;
   j->end = sizeof(struct head);
-  for (struct record *r; (r = read_record(j, j->end, size)) != NULL; last = r) {
-    j->end += r->length;
-    free(last);
-  }
+  for (const struct record *r; (r = record_at(j, m, j->end)) != NULL; last = r) j->end += r->length;
   return last;
 }
 
@@ -336,14 +377,15 @@ static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct 
   const struct fs_tree *tree = s->plan->tree;
   const uint64_t block = s->plan->opts->block_size, all = (item->size + block - 1) / block;
   const uint64_t had = fs_item_nblocks(item);
-  if (ir->first != had || ir->nblocks > all - had || ir->codec >= s->plan->codecs.n) return -EUCLEAN;
+  if (item->alias || ir->first != had || ir->nblocks > all - had || ir->codec >= s->plan->codecs.n) return -EUCLEAN;
   if (ir->same1 != 0) {
     if (ir->same1 > tree->n || !may_be_same(item, &tree->items[ir->same1 - 1])) return -EUCLEAN;
     if (had != 0 || ir->nblocks != 0) return -EUCLEAN;
     fs_item_make_alias(item, ir->same1 - 1);
     return 0;
   }
-  if (!item->many && fs_item_room(item, block) < 0) return -ENOMEM;
+  fs_err err = item->many ? 0 : fs_item_room(&s->plan->tree->blocks, item);
+  if (err < 0) return err;
   item->codec = ir->codec;
   fs_item_set_flags(item, ir->flags);
   for (uint64_t i = ir->first; i < had + ir->nblocks; i++) {
@@ -354,6 +396,16 @@ static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct 
       return -EUCLEAN;
   }
   return 0;
+}
+
+/* Notes the chunks of a large file as the store did. second: of nodes, else NULL. */
+static void note_chunks(struct fs_store *s, uint64_t item, const struct item_rec *ir, const uint8_t *second) {
+  const uint64_t from = ir->first / (s->plan->chunk / s->plan->opts->block_size);
+  for (uint64_t k = 0; k < chunks_of(s->plan, &s->plan->tree->items[item], ir->nblocks); k++) {
+    uint64_t key = 0;
+    if (second != NULL) memcpy(&key, second + k * sizeof key, sizeof key);
+    fs_chunks_note(s, item, from + k, key);
+  }
 }
 
 static fs_err apply_record(struct fs_journal *j, struct fs_store *s, const struct record *r) {
@@ -367,35 +419,42 @@ static fs_err apply_record(struct fs_journal *j, struct fs_store *s, const struc
     if ((size_t)(end - at) < sizeof ir) return -EUCLEAN;
     memcpy(&ir, at, sizeof ir);
     at += sizeof ir;
+    const uint64_t keys = key_size(s, chunks_of(j->plan, item, ir.nblocks));
+    const uint8_t *second = s->keys != NULL ? at + sizeof *s->keys : NULL;
+    if ((size_t)(end - at) < keys) return -EUCLEAN;
+    if (s->keys != NULL) memcpy(&s->keys[number], at, sizeof *s->keys);
+    at += keys;
     if ((size_t)(end - at) / sizeof(struct fs_built_block) < ir.nblocks) return -EUCLEAN;
     err = apply_item(s, item, &ir, at);
     at += ir.nblocks * sizeof(struct fs_built_block);
+    if (err == 0) note_chunks(s, number, &ir, second);
     if (err == 0 && !item->alias && item->size <= j->plan->chunk) err = fs_store_seen(s, number, ir.plain);
   }
   return err;
 }
 
-static fs_err apply_all(struct fs_journal *j, struct fs_store *s) {
-  const uint64_t size = j->end;
+static fs_err apply_all(struct fs_journal *j, struct fs_store *s, const struct mapped *m) {
   fs_err err = 0;
-  for (uint64_t at = sizeof(struct head); at < size && err == 0;) {
-    FS_AUTO_FREE struct record *r = read_record(j, at, size);
-    if (r == NULL) return -EIO;
+  for (uint64_t at = sizeof(struct head); at < j->end && err == 0;) {
+    const struct record *r = (const struct record *)(m->base + at);
     at += r->length;
     err = apply_record(j, s, r);
+    madvise((void *)m->base, m->size, MADV_DONTNEED);
   }
   return err;
 }
 
-fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s) {
-  FS_AUTO_FREE struct record *last = last_record(j);
+static fs_err restore(struct fs_journal *j, struct fs_store *s, const struct mapped *m) {
+  const struct record *last = last_record(j, m);
   if (last == NULL || last->next > j->plan->norder || last->current >= FS_MAX(s->parts.n, 1)) return -EBADMSG;
   if (last->offset != 0 && (last->next == j->plan->norder || last->offset >= item_at(j, last->next)->size))
     return -EBADMSG;
-  fs_err err = fs_parts_resume(&s->parts, j->plan, (const struct fs_part_state *)(last + 1));
+  const struct fs_part_state *state = (const struct fs_part_state *)(last + 1);
+  fs_err err = fs_pack_nodes != NULL ? fs_pack_nodes->open(state) : 0;
+  if (err == 0) err = fs_parts_resume(&s->parts, j->plan, state);
   if (err == 0 && ftruncate(j->fd, (off_t)j->end) < 0) err = -errno;
   if (err < 0) return err;
-  err = apply_all(j, s);
+  err = apply_all(j, s, m);
   if (err == -EUCLEAN || err == -EIO)
     fs_say("the journal of the interrupted pack contradicts itself; use --restart to begin anew");
   s->current = last->current;
@@ -405,6 +464,14 @@ fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s) {
   j->block = j->offset != 0 ? fs_item_nblocks(item_at(j, j->next)) : 0;
   j->any = true;
   return err == -EUCLEAN ? -EIO : err;
+}
+
+fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s) {
+  struct mapped m = {0};
+  fs_err err = map_journal(j, &m);
+  if (err == 0) err = restore(j, s, &m);
+  if (m.base != NULL) munmap((void *)m.base, m.size);
+  return err;
 }
 
 /* Returns why the journal that was found is not for this plan, or NULL. */

@@ -89,7 +89,7 @@ fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
   }
   if (item->left_out) return 0; /* another chunk of it */
   item->left_out = true;
-  fs_item_drop_blocks(item);
+  fs_item_drop_blocks(&plan->tree->blocks, item);
   plan->left_out++;
   char error[128];
   const bool stream = fs_item_stream(plan->tree, item) != NULL;

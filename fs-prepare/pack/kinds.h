@@ -17,6 +17,7 @@ struct fs_kind {
   uint64_t files;            /* files that are packed: not empty, and no alias when planned */
   uint64_t bytes;            /* their plain bytes */
   struct fs_verdict verdict; /* with --codec auto */
+  uint64_t stored;           /* bytes that they take (fs_kinds_count) */
   double rate;               /* plain bytes that one core decoded in a second, now; 0: not measured */
 };
 
@@ -30,6 +31,8 @@ fs_err fs_kinds_group(struct fs_kinds *kinds, struct fs_tree *tree);
 /* Reads samples of each kind, chooses how it is stored, and adds rows to plan->codecs. Returns 0,
    -ENOMEM or -EINTR. */
 fs_err fs_kinds_choose(struct fs_kinds *kinds, struct fs_plan *plan);
+/* Adds up what is stored of each kind. Files that are stored once, for another file, do not count. */
+void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree);
 /* Prints the largest kinds with what was chosen for them, and what packing made of them. */
 void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan);
 void fs_kinds_free(struct fs_kinds *kinds);

@@ -91,7 +91,7 @@ static const struct fs_opt options[] = {
     {"start-timeout", 0, "SECONDS", "give up if the nodes have not started after so long (default 60)",
      OPT_START_TIMEOUT},
     {"node-timeout", 0, "SECONDS", "give up if a node has not answered for so long (default 60)", OPT_NODE_TIMEOUT},
-    {"verbose", 'v', NULL, "with --local-dir: show what mpirun prints", OPT_VERBOSE},
+    {"verbose", 'v', NULL, "with --local-dir: show what mpirun prints, and how fast SOURCE was listed", OPT_VERBOSE},
     FS_OPT_COMMON,
 };
 
@@ -191,16 +191,6 @@ static fs_err set_order(struct fs_pack_options *o, const char *value) {
   return 0;
 }
 
-static fs_err set_shards(struct fs_pack_options *o, const char *value) {
-  if (strcmp(value, "nest") == 0)
-    o->shards = FS_SHARDS_NEST;
-  else if (strcmp(value, "merge") == 0)
-    o->shards = FS_SHARDS_MERGE;
-  else
-    return bad("shards", value, "give nest or merge");
-  return 0;
-}
-
 static fs_err set_nodes(struct fs_pack_options *o, int id, const char *value) {
   switch (id) {
   case OPT_LOCAL_DIR:
@@ -245,8 +235,8 @@ static fs_err check_nodes(const struct fs_pack_options *o) {
     fs_say("pack: --%s: give the nodes' directory with --local-dir", given);
     return -EINVAL;
   }
-  if (o->local_dir != NULL && (o->keep_going || o->update || o->restart)) {
-    fs_say("pack: --local-dir: leave out --update, --restart, --keep-going and --left-out");
+  if (o->nodes_only && o->update) {
+    fs_say("pack: --nodes-only: leave out --update, which takes the old partitions from DATASET");
     return -EINVAL;
   }
   if (o->local_dir != NULL && o->files_from != NULL && strcmp(o->files_from, "-") == 0) {
@@ -264,9 +254,9 @@ static fs_err set(void *ctx, int id, const char *value) {
   case FS_OPT_WORD:
     return fs_pack_add_source(o, NULL, value);
   case OPT_SOURCE:
-    return fs_pack_set_source(o, value);
+    return fs_pack_set_source(o, "source", value);
   case OPT_SHARDS:
-    return set_shards(o, value);
+    return fs_pack_set_shards(o, value);
   case OPT_FILES_FROM:
     o->files_from = value;
     return 0;
@@ -330,7 +320,8 @@ static fs_err set(void *ctx, int id, const char *value) {
 }
 
 fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
-  *o = (struct fs_pack_options){.codec = FS_CHOOSE_AUTO,
+  *o = (struct fs_pack_options){.command = "pack",
+                                .codec = FS_CHOOSE_AUTO,
                                 .codec_text = "auto",
                                 .level = 9,
                                 .block_size = FS_BLOCK_SIZE_DEFAULT,

@@ -17,7 +17,7 @@ static bool has_dotdot(const char *path) {
 fs_err fs_pack_add_source(struct fs_pack_options *o, const char *prefix, const char *path) {
   struct fs_source_arg *more = realloc(o->sources, (o->nsources + 1) * sizeof *more);
   if (more == NULL) {
-    fs_say("pack: out of memory");
+    fs_say("%s: %s", o->command, strerror(ENOMEM));
     return -ENOMEM;
   }
   o->sources = more;
@@ -25,8 +25,18 @@ fs_err fs_pack_add_source(struct fs_pack_options *o, const char *prefix, const c
   return 0;
 }
 
-/* Keeps the directory of the dataset that --source names, without '.' and empty components. */
-fs_err fs_pack_set_source(struct fs_pack_options *o, const char *value) {
+fs_err fs_pack_set_shards(struct fs_pack_options *o, const char *value) {
+  if (strcmp(value, "nest") == 0)
+    o->shards = FS_SHARDS_NEST;
+  else if (strcmp(value, "merge") == 0)
+    o->shards = FS_SHARDS_MERGE;
+  else
+    fs_say("%s: --shards '%s': give nest or merge", o->command, value);
+  return o->shards != FS_SHARDS_DEFAULT ? 0 : -EINVAL;
+}
+
+/* Keeps the directory of the dataset that PREFIX=PATH names, without '.' and empty components. */
+fs_err fs_pack_set_source(struct fs_pack_options *o, const char *option, const char *value) {
   char prefix[PATH_MAX], text[PATH_MAX];
   const char *path = strchr(value, '=');
   const char *what = path == NULL || path[1] == '\0' ? "give PREFIX=PATH, as train=/data/train.tar" : NULL;
@@ -41,7 +51,7 @@ fs_err fs_pack_set_source(struct fs_pack_options *o, const char *value) {
   }
   char *copy = what == NULL ? strdup(prefix + 1) : NULL;
   if (what == NULL && copy != NULL) return fs_pack_add_source(o, copy, path + 1);
-  fs_say("pack: --source '%s': %s", value, what != NULL ? what : "out of memory");
+  fs_say("%s: --%s '%s': %s", o->command, option, value, what != NULL ? what : "out of memory");
   return -EINVAL;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kinds.h"
+#include "store.h"
 
 struct pack {
   struct fs_pack_options o;
@@ -37,7 +38,8 @@ static void count_progress(struct pack *p, const struct fs_chunk *c) {
 }
 
 /* Stores a chunk, unless its file is left out. */
-static fs_err take_chunk(struct pack *p, const struct fs_chunk *c) {
+static fs_err take_chunk(struct pack *p, struct fs_chunk *c) {
+  c->partition = FS_NOWHERE;
   if (c->err < 0) p->journal.ended = true;
   if (c->err < 0) return fs_plan_leave_out(&p->plan, c->item, c->err);
   if (p->tree.items[c->item].left_out) return 0;
@@ -46,9 +48,9 @@ static fs_err take_chunk(struct pack *p, const struct fs_chunk *c) {
   return err;
 }
 
-static fs_err take_batch(struct pack *p, const struct fs_batch *b) {
+static fs_err take_batch(struct pack *p, struct fs_batch *b) {
   for (uint32_t i = 0; i < b->n; i++) {
-    const struct fs_chunk *c = &b->chunk[i];
+    struct fs_chunk *c = &b->chunk[i];
     if (b->err < 0 && i + 1 == b->n) {
       fs_item_say(&p->plan, &p->tree.items[c->item], b->err);
       return b->err;
@@ -72,12 +74,12 @@ static uint64_t resumed_bytes(const struct pack *p) {
 /* Writes a checkpoint, if it is time or `now`. */
 static fs_err checkpoint(struct pack *p, bool now) {
   fs_err err = (now ? fs_journal_checkpoint : fs_journal_tick)(&p->journal, &p->store);
-  if (err < 0 && err != -EINTR) fs_target_say(&p->target, "cannot write a checkpoint", err);
+  if (err < 0 && err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot write a checkpoint", err);
   return err;
 }
 
 static fs_err pack_order(struct pack *p, uint64_t next, uint64_t offset) {
-  const struct fs_batch *batch;
+  struct fs_batch *batch;
   struct fs_pipeline *pipeline = fs_pipeline_start(&p->plan, next, offset);
   if (pipeline == NULL) {
     fs_say("no thread can be started; lower --jobs or raise the limits (ulimit -u, -v)");
@@ -240,7 +242,11 @@ static fs_err write_dataset(struct pack *p) {
   fs_plan_free(&p->plan);
   FS_AUTO_CLOSE int index = fs_target_file(&p->target, "index");
   if (index < 0) return index;
-  err = make_index(p, index, &h);
+  err = fs_block_file_sync(&p->tree.blocks);
+  if (err < 0) fs_target_say(&p->target, "cannot be written", err);
+  if (err == 0) err = make_index(p, index, &h);
+  fs_kinds_count(&p->kinds, &p->tree);
+  fs_block_file_close(&p->tree.blocks);
   if (err == 0) err = fs_target_hash(&p->target, index, h.file_size, &xxh3);
   if (err < 0) return err;
   fill_manifest(p, &h, xxh3);
@@ -263,6 +269,19 @@ static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
     *bytes += item->size;
   }
   return n;
+}
+
+static void say_once(const struct pack *p) {
+  const uint64_t links = p->plan.links, chunks = p->store.shared_chunks;
+  uint64_t bytes, duplicates = count_duplicates(&p->tree, &bytes);
+  char size[32];
+  if (duplicates == 0 && links == 0 && chunks == 0) return;
+  printf("  stored once: %" PRIu64 " duplicate%s (%s), %" PRIu64 " further hard link%s", duplicates,
+         fs_plural(duplicates), fs_format_size(bytes, size, sizeof size), links, fs_plural(links));
+  if (chunks != 0)
+    printf(", %" PRIu64 " equal piece%s of large files (%s)", chunks, fs_plural(chunks),
+           fs_format_size(p->store.shared_bytes, size, sizeof size));
+  printf("\n");
 }
 
 static void say_partitions(const struct fs_plan *plan, const struct fs_parts *parts) {
@@ -299,20 +318,16 @@ static void say_update(const struct pack *p) {
 
 static void summary(struct pack *p) {
   const struct fs_manifest *m = &p->manifest;
-  char files[32], dirs[32], links[32], plain[32], stored[32], shared[32];
+  char files[32], dirs[32], links[32], plain[32], stored[32];
   FS_AUTO_FREE char *path = fs_prep_name(p->o.dataset);
   FS_AUTO_FREE char *mount = fs_prep_name(p->o.mount);
-  uint64_t bytes, duplicates = count_duplicates(&p->tree, &bytes);
   double seconds = (double)(fs_now_ns() - p->progress.start_ns) / 1e9;
   printf("%s: %s, %s, %s, for %s\n", path, fs_format_count(m->files, "file", files, sizeof files),
          fs_format_count(m->dirs, "directory", dirs, sizeof dirs),
          fs_format_count(m->symlinks, "symlink", links, sizeof links), mount);
   printf("  plain %s, stored %s: %.2f times smaller\n", fs_format_size(m->plain_bytes, plain, sizeof plain),
          fs_format_size(m->stored_bytes, stored, sizeof stored), fs_times_smaller(m->plain_bytes, m->stored_bytes));
-  if (duplicates != 0 || p->plan.links != 0)
-    printf("  stored once: %" PRIu64 " duplicate%s (%s), %" PRIu64 " further hard link%s\n", duplicates,
-           fs_plural(duplicates), fs_format_size(bytes, shared, sizeof shared), p->plan.links,
-           fs_plural(p->plan.links));
+  say_once(p);
   if (p->tree.replaced != 0 || p->tree.absolute != 0)
     printf("  archives: %" PRIu64 " member%s replaced by later ones of the same name, %" PRIu64
            " name%s without the leading '/'\n",
@@ -357,18 +372,23 @@ static fs_err resume_store(struct pack *p) {
   fs_err err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, true);
   if (err == 0) err = fs_journal_restore(&p->journal, &p->store);
   if (err == 0) say_resumed(p);
-  if (err != -EBADMSG && err != -ENOENT) return err;
-  fs_say("%s: what an interrupted pack has left is damaged; this one begins anew", p->target.path);
+  if (err != -EBADMSG && err != -ENOENT && err != -ENODATA) return err;
+  if (err != -ENODATA) fs_say("%s: what an interrupted pack has left is damaged; this one begins anew", p->target.path);
   fs_store_free(&p->store);
   err = fs_target_renew(&p->target);
   if (err == 0) err = fs_journal_begin(&p->journal, p->target.journal_fd);
   return err < 0 ? err : -EBADMSG;
 }
 
+static fs_err new_store(struct pack *p) {
+  fs_err err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, false);
+  return err == 0 && fs_pack_nodes != NULL ? fs_pack_nodes->open(NULL) : err;
+}
+
 static fs_err open_store(struct pack *p) {
   fs_err err = fs_journal_open(&p->journal, &p->plan, &p->target);
   if (err == 0) err = p->target.adopted ? resume_store(p) : -EBADMSG;
-  if (err == -EBADMSG) err = fs_store_open(&p->store, &p->plan, p->target.temp_fd, false);
+  if (err == -EBADMSG) err = new_store(p);
   if (err < 0 && err != -EINTR && err != -ECONNABORTED) fs_target_say(&p->target, "cannot create the partitions", err);
   return err;
 }
@@ -385,10 +405,15 @@ static fs_err run(struct pack *p) {
   fs_err err = fs_sources_open(&p->o, &p->tree);
   if (err == 0) err = fs_target_check(&p->target, &p->o);
   if (err == 0) err = open_update(p);
-  if (err == 0) err = fs_target_create(&p->target, fs_pack_nodes == NULL && !p->o.restart);
+  if (err == 0) err = fs_target_create(&p->target, !p->o.restart);
   if (err == 0) err = note_target(p);
   if (err == 0) err = fs_sources_collect(&p->o, &p->tree);
   if (err < 0) return err;
+  err = fs_block_file_open(&p->tree, p->target.temp_fd, p->o.block_size);
+  if (err < 0) {
+    fs_target_say(&p->target, "cannot be written", err);
+    return err;
+  }
   fs_progress_stage(&p->progress, FS_STAGE_COMPARE, 0, 0);
   err = fs_plan_make(&p->plan, &p->o, &p->tree, p->update.old.path != NULL ? &p->update : NULL);
   if (err == 0) err = fs_plan_codecs(&p->plan);
@@ -397,7 +422,6 @@ static fs_err run(struct pack *p) {
   if (err == -ENOMEM) fs_say("out of memory while planning");
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->begin(&p->plan, &p->target);
   if (err == 0) err = open_store(p);
-  if (fs_pack_nodes != NULL) p->journal.ended = true; /* no rank resumes what it had */
   if (err == 0) err = pack_contents(p);
   return err < 0 ? err : write_dataset(p);
 }
@@ -405,6 +429,7 @@ static fs_err run(struct pack *p) {
 /* Ends a run that failed. What has a checkpoint is kept, unless SOURCE has changed. */
 static void give_up(struct pack *p, fs_err err) {
   const bool keep = p->target.temp[0] != '\0' && err != -ESTALE && (p->journal.any || p->target.adopted);
+  if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave(keep);
   if (err < 0 && fs_prep_signal != 0 && !keep) fs_say("interrupted; nothing is left behind");
   if (err < 0 && keep) fs_target_keep(&p->target);
   fs_target_discard(&p->target);
@@ -428,8 +453,8 @@ int fs_prep_pack(int argc, char **argv) {
   fs_err err = fs_progress_start(&p->progress, p->o.json_progress);
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
+  fs_block_file_close(&p->tree.blocks);
   fs_progress_stop(&p->progress, err == 0);
-  if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave();
   give_up(p, err);
   if (err == 0) summary(p);
   bool all = p->tree.left_out.n == 0;

@@ -28,6 +28,7 @@ enum fs_shards { FS_SHARDS_DEFAULT, FS_SHARDS_NEST, FS_SHARDS_MERGE }; /* defaul
 enum fs_order { FS_ORDER_PATH, FS_ORDER_SHUFFLE, FS_ORDER_SIZE };
 
 struct fs_pack_options {
+  const char *command;          /* for messages */
   const char *source, *dataset; /* source: the first one */
   struct fs_source_arg *sources;
   uint32_t nsources;
@@ -71,7 +72,8 @@ void fs_pack_options_free(struct fs_pack_options *o);
    combination and set the mount. Each returns 0, or a negative errno after one line on stderr. */
 #define FS_PACK_SYNOPSIS "[options] SOURCE... DATASET"
 fs_err fs_pack_add_source(struct fs_pack_options *o, const char *prefix, const char *path);
-fs_err fs_pack_set_source(struct fs_pack_options *o, const char *value);
+fs_err fs_pack_set_source(struct fs_pack_options *o, const char *option, const char *value);
+fs_err fs_pack_set_shards(struct fs_pack_options *o, const char *value);
 fs_err fs_pack_take_words(struct fs_pack_options *o);
 void fs_pack_free_sources(struct fs_pack_options *o);
 fs_err fs_pack_dereference(struct fs_pack_options *o, const char *value);
@@ -108,6 +110,7 @@ struct fs_tree {
   ino_t target_ino;
   struct fs_item *items;
   size_t n;
+  struct fs_block_file blocks;  /* of items with several */
   struct fs_arena text;         /* their paths and targets */
   struct fs_left_out left_out;  /* because of --keep-going */
   uint64_t replaced, absolute;  /* as in struct fs_scan */
@@ -123,6 +126,8 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t s
    line on stderr, or -ENOMEM: then the array is still the caller's. */
 fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items);
 void fs_tree_free(struct fs_tree *tree);
+/* Makes the file of the items' blocks in a directory. */
+fs_err fs_block_file_open(struct fs_tree *tree, int dir, uint64_t block_size);
 
 #define FS_KINDS_MAX 200u /* kinds of files (kinds.h) */
 
@@ -208,7 +213,10 @@ struct fs_chunk {
   uint64_t stored_len;
   const struct fs_chunk_block *blocks;
   uint32_t nblocks;
+  uint32_t partition; /* where the store has placed it, or FS_NOWHERE: it is stored already, or left out */
+  uint64_t at;        /* its first byte there */
 };
+#define FS_NOWHERE UINT32_MAX
 #define FS_BATCH_CHUNKS 128u
 #define FS_BATCH_BYTES (1u << 20) /* plain; a single chunk may have more */
 struct fs_batch {
@@ -240,13 +248,15 @@ struct fs_pipeline;
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, uint64_t offset);
 /* Stores the next batch in order. Returns 1, 0 after a short while without a batch, or -ENODATA
    after the last. */
-int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch);
+int fs_pipeline_next(struct fs_pipeline *p, struct fs_batch **batch);
 /* Gives back the batch that fs_pipeline_next returned last. */
 void fs_pipeline_done(struct fs_pipeline *p);
 void fs_pipeline_stop(struct fs_pipeline *p);
 /* For fs_pack_nodes, in the thread that calls fs_pipeline_next. Claims the next batch and stores its
    number, if one is left and the ring has room; else returns NULL. */
 struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number);
+/* Returns true if the next batch comes from a stream, which only this process reads. */
+bool fs_pipeline_at_stream(const struct fs_pipeline *p);
 /* Returns a batch that is claimed and not done, or NULL. */
 struct fs_batch *fs_pipeline_claimed(struct fs_pipeline *p, uint64_t number);
 void fs_pipeline_encoded(struct fs_pipeline *p, uint64_t number);
@@ -310,14 +320,15 @@ struct fs_parts {
   uint32_t nnew, nordinary; /* to be written; the ordinary ones of them */
   uint32_t *heap;           /* two heaps of partition numbers, by size: [0, nordinary), [nordinary, nnew) */
 };
-/* Makes the files in `dir`, or opens those of an interrupted run. here: which partitions this process
+/* Makes the files in `dir`, or opens those of an interrupted run. here: which new partitions this process
    writes; NULL: all. Of the others only the size is counted. */
 fs_err fs_parts_create(struct fs_parts *p, int dir, const struct fs_plan *plan, bool resume, const bool *here);
 /* Returns the number of new partition k, 0 to nnew - 1. */
 uint32_t fs_parts_new(const struct fs_plan *plan, uint32_t k);
-/* Writes everything to disk, and stores each new partition's state. */
+/* Writes everything to disk, and stores the state of each new partition that has a file. */
 fs_err fs_parts_sync(struct fs_parts *p, const struct fs_plan *plan, struct fs_part_state *state);
-/* Goes back to the states of a checkpoint. Returns -EBADMSG if the files do not have those bytes. */
+/* Takes the sizes of a checkpoint, and goes back to its states. Returns -EBADMSG if the files do not have
+   those bytes. */
 fs_err fs_parts_resume(struct fs_parts *p, const struct fs_plan *plan, const struct fs_part_state *state);
 /* Rebuilds the heaps after sizes were set. */
 void fs_parts_order(struct fs_parts *p);
@@ -339,27 +350,6 @@ fs_err fs_parts_finish(struct fs_parts *p);
 fs_err fs_parts_seal(struct fs_parts *p, const uint8_t dataset_id[16]);
 void fs_parts_close(struct fs_parts *p);
 void fs_parts_free(struct fs_parts *p);
-
-/* Where content is stored: the partitions, and a table of the content that is stored already. One
-   thread. */
-struct fs_store {
-  const struct fs_plan *plan;
-  struct fs_parts parts;
-  uint32_t current; /* partition of the segment being written */
-  struct fs_seen *seen;
-  uint64_t seen_size, seen_used;
-  struct fs_long_key *keys; /* of nodes: for each item */
-  uint64_t plain_xxh3;      /* of the last chunk, if equal files are found by it; else 0 */
-  uint64_t stored_bytes;
-};
-fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume);
-/* Notes that an item's content, which was one chunk, is stored. plain_xxh3: 0, or the XXH3 of its plain
-   bytes by which equal files are found, too. */
-fs_err fs_store_seen(struct fs_store *s, uint64_t item, uint64_t plain_xxh3);
-fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *chunk);
-/* Frees what only fs_store_chunk needs. */
-void fs_store_forget(struct fs_store *s);
-void fs_store_free(struct fs_store *s);
 
 /* The temporary directory beside DATASET, which becomes DATASET. One thread. */
 struct fs_target {
@@ -396,6 +386,8 @@ fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, 
 /* Prints one line about an error of a write below the target. */
 void fs_target_say(const struct fs_target *t, const char *what, fs_err err);
 
+struct fs_store; /* store.h */
+
 /* The journal of checkpoints, in the temporary directory (journal.c). One thread. */
 struct fs_journal {
   int fd;
@@ -412,12 +404,13 @@ struct fs_journal {
   bool any;                 /* it has a record */
   bool ended;               /* a file was left out: the records no longer follow the plan */
 };
+#define FS_JOURNAL_LEAST 96u /* bytes of a journal with a checkpoint: more */
 bool fs_journal_has_checkpoint(int fd);
 /* Begins the journal of the temporary directory. If that was taken over and does not fit the plan,
    says so and renews it. */
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t);
-/* Restores the store of the last checkpoint. Returns -EBADMSG if partitions or journal are damaged;
-   then no item has changed. */
+/* Restores the store of the last checkpoint. Returns -EBADMSG if partitions or journal are damaged, or
+   -ENODATA after a line about it; then no item has changed. */
 fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s);
 /* Empties the journal. */
 fs_err fs_journal_begin(struct fs_journal *j, int fd);
@@ -431,7 +424,7 @@ void fs_journal_free(struct fs_journal *j);
 /* The dataset that is updated (update.c). */
 struct fs_update {
   struct fs_dataset old;
-  bool *used;       /* by the files of the old dataset, for each of its partitions */
+  bool *used;       /* by the files of the old dataset, for each of its partitions. NULL: nodes.h's numbers */
   uint32_t *number; /* of the partitions to be written, ascending */
   uint32_t total;   /* number of partitions of the new dataset */
   uint64_t found;   /* files of SOURCE whose path the old dataset has */
@@ -451,16 +444,25 @@ fs_err fs_update_take(struct fs_update *u, int dir, uint32_t part);
 
 /* If several nodes pack, fs_pack_nodes has the functions of rank 0, which plans and places for all
    of them (fs-prepare/nodes). Else it is NULL. Pack's main thread calls them. */
+struct fs_walk;
 struct fs_pack_nodes {
+  uint32_t nodes;
+  void (*walk)(struct fs_walk *walk); /* as fs_walk_threads, with threads of all nodes */
   fs_err (*begin)(const struct fs_plan *plan, const struct fs_target *t); /* before the pipeline starts */
-  uint64_t (*window)(void);                                               /* slots of the pipeline's ring */
+  /* Makes the nodes' directories, or goes back to the states of a checkpoint. Returns -ENODATA, after a line,
+     if a node cannot. */
+  fs_err (*open)(const struct fs_part_state *state);
+  /* Like fs_parts_sync, for the partitions of all nodes. */
+  fs_err (*sync)(const struct fs_parts *p, struct fs_part_state *state);
+  uint64_t (*window)(void);                   /* slots of the pipeline's ring */
   fs_err (*step)(struct fs_pipeline *p);      /* for a short while, or until the next batch is done */
   fs_err (*stored)(const struct fs_batch *b); /* tells the nodes where this batch's chunks are placed */
   fs_err (*finish)(struct fs_parts *p);       /* fills in the records' checksums */
   fs_err (*seal)(struct fs_parts *p, const uint8_t dataset_id[16]);
   fs_err (*adopt)(const struct fs_target *t); /* makes staged copies of the dataset, which has no name so far */
-  void (*leave)(void);                        /* before the process ends after a failure: removes what the nodes have */
+  void (*leave)(bool keep);                   /* before the process ends after a failure. keep: the pack can go on */
 };
+#define FS_PACK_NODES_END_NS (5 * FS_NS_PER_S) /* for ranks of an interrupted pack, which may still end */
 extern const struct fs_pack_nodes *fs_pack_nodes;
 
 #endif

@@ -60,10 +60,12 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
   return o->hash != NULL ? 0 : -ENOMEM;
 }
 
-/* Makes a partition that an update keeps, or an empty one in place of an unused one. */
+/* Makes a partition that an update keeps, or an empty one in place of an unused one. If several nodes
+   pack, their lead makes them. */
 static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *plan, bool resume) {
   struct fs_part_out *o = &p->out[i];
-  o->kind = plan->update->used[i] ? FS_PART_KEPT : FS_PART_VACANT;
+  o->kind = plan->update->used == NULL || plan->update->used[i] ? FS_PART_KEPT : FS_PART_VACANT;
+  if (plan->update->used == NULL) return 0;
   if (o->kind == FS_PART_VACANT) return create_one(p, i, resume);
   o->rec = plan->update->old.ix.parts[i];
   o->size = o->rec.size;
@@ -78,13 +80,16 @@ static fs_err create_files(struct fs_parts *p, const struct fs_plan *plan, bool 
     uint32_t i = fs_parts_new(plan, k);
     heap_put(p, k, i); /* all are equal, so the order of the numbers is a heap */
     p->out[i].size = FS_PART_HEADER_SIZE;
-    if (here != NULL && !here[i]) continue;
+    if (here != NULL && !here[k]) continue;
     err = create_one(p, i, resume);
     ++*files;
   }
   if (plan->update == NULL) return err;
-  for (uint32_t i = 0; i < p->n && err == 0; i++)
-    if (p->out[i].fd < 0) err = create_old(p, i, plan, resume);
+  for (uint32_t i = 0, k = 0; i < p->n && err == 0; i++)
+    if (k < p->nnew && fs_parts_new(plan, k) == i)
+      k++;
+    else
+      err = create_old(p, i, plan, resume);
   return err;
 }
 
@@ -159,7 +164,7 @@ fs_err fs_parts_pad(struct fs_parts *p, uint32_t part, uint64_t align) {
 
 fs_err fs_parts_put(struct fs_parts *p, uint32_t part, uint64_t offset, const void *data, uint64_t n) {
   uint64_t size = p->out[part].size;
-  if (offset < size) return -EPROTO;
+  if (offset < size || offset - size >= FS_MAX(p->align, FS_ALIGN)) return -EPROTO;
   fs_err err = put(p, part, NULL, offset - size);
   return err < 0 ? err : put(p, part, data, n);
 }
@@ -175,7 +180,7 @@ fs_err fs_parts_append(struct fs_parts *p, uint32_t part, const void *data, uint
    only whole pages. */
 static fs_fd open_written(struct fs_parts *p, uint32_t part) {
   char name[FS_PART_NAME_SIZE];
-  fs_err err = fs_writer_wait(p->writer, &p->out[part].pending);
+  fs_err err = p->writer != NULL ? fs_writer_wait(p->writer, &p->out[part].pending) : 0;
   return err < 0 ? err : fs_sys_openat(p->dir, fs_part_name(part, name), O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 

@@ -142,6 +142,10 @@ struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, u
   return NULL;
 }
 
+bool fs_pipeline_at_stream(const struct fs_pipeline *p) {
+  return cursor_ready(p) && fs_item_stream(p->plan->tree, next_item(p)) != NULL;
+}
+
 struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number) {
   if (!cursor_ready(p) || p->claimed - p->taken == p->nslots) return NULL;
   *number = p->claimed;
@@ -161,7 +165,7 @@ uint64_t fs_pipeline_taken(const struct fs_pipeline *p) {
   return p->taken;
 }
 
-int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch) {
+int fs_pipeline_next(struct fs_pipeline *p, struct fs_batch **batch) {
   fs_err err = fs_pack_nodes != NULL ? fs_pack_nodes->step(p) : 0;
   if (err < 0) return err;
   uint64_t deadline = fs_now_ns() + (fs_pack_nodes != NULL ? 0 : 100000000ull);
@@ -169,7 +173,7 @@ int fs_pipeline_next(struct fs_pipeline *p, const struct fs_batch **batch) {
   int found = 0, waited = 0;
   pthread_mutex_lock(&p->lock);
   for (;;) {
-    const struct slot *s = &p->ring[p->taken % p->nslots];
+    struct slot *s = &p->ring[p->taken % p->nslots];
     if (p->taken == p->claimed && !cursor_ready(p)) {
       found = -ENODATA;
       break;

@@ -97,11 +97,11 @@ static fs_err open_source(const struct fs_pack_options *o, const struct fs_sourc
   if (err == 0) err = fs_source_prefix(o, arg, src->prefix, sizeof src->prefix);
   src->skip = src->prefix[0] != '\0' ? strlen(src->prefix) + 1 : 0;
   if (err < 0)
-    fs_say("%s: %s", arg->path,
-           err == -ENOENT ? "no such directory or archive; SOURCE is what is to be packed"
-           : err == -ENOTDIR
-               ? "neither a directory nor an archive that can be read (tar, zip); SOURCE is what is to be packed"
-               : strerror(-err));
+    fs_say("%s: %s%s", arg->path,
+           err == -ENOENT    ? "no such directory or archive"
+           : err == -ENOTDIR ? "neither a directory nor an archive that can be read (tar, zip)"
+                             : strerror(-err),
+           (err == -ENOENT || err == -ENOTDIR) && !o->quiet ? "; SOURCE is what is to be packed" : "");
   return err;
 }
 

@@ -53,6 +53,7 @@ struct fs_source {
   enum fs_source_kind kind;
   int fd;                   /* of the directory or archive */
   int filter;               /* of an archive: libarchive's number of how it is compressed */
+  bool untested;            /* its own program does not test it: who reads it has checksums of its own */
   struct stat st;           /* of an archive */
   struct fs_stream *stream; /* for STREAM: its state in the second pass */
   struct fs_begins begins;  /* for STREAM and --codec auto, until the codecs are chosen */

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "decode.h"
-#include "pack.h"
+#include "store.h"
 
+#define FORGET 1024u   /* chunks after which the pages of their blocks are given back */
 #define SMALL_ALIGN 8u /* alignment of everything except large raw files */
 
 struct kept_place {
@@ -23,11 +24,6 @@ struct fs_seen {
   uint32_t item1; /* item + 1; 0: free */
 };
 
-/* What tells content that other nodes have. */
-struct fs_long_key {
-  uint64_t stored, plain, plain2; /* content_key, and fs_chunk.plain_xxh3 and .plain_key */
-};
-
 /* Returns a hash of the content, from the blocks' checksums: equal files are stored equally. The
    bytes are compared in any case. */
 static uint64_t next_key(uint64_t key, uint64_t xxh3) {
@@ -35,7 +31,6 @@ static uint64_t next_key(uint64_t key, uint64_t xxh3) {
 }
 
 static uint64_t content_key(const struct fs_chunk *c) {
-  if (c->stored == NULL) return c->key;
   uint64_t key = c->blocks[0].xxh3;
   for (uint32_t i = 1; i < c->nblocks; i++) key = next_key(key, c->blocks[i].xxh3);
   return key;
@@ -74,8 +69,10 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bo
   if (fs_pack_nodes != NULL) s->keys = calloc(plan->tree->n, sizeof *s->keys);
   if (s->seen == NULL || (fs_pack_nodes != NULL && s->keys == NULL)) return -ENOMEM;
   FS_AUTO_FREE bool *here = NULL;
-  if (fs_pack_nodes != NULL && (here = calloc(plan->nparts + plan->nreplicated, sizeof *here)) == NULL) return -ENOMEM;
+  if (fs_pack_nodes != NULL && (here = calloc(plan->nparts + plan->nreplicated + 1u, sizeof *here)) == NULL)
+    return -ENOMEM;
   fs_err err = plan->update != NULL ? see_kept(s) : 0;
+  if (err == 0) err = fs_chunks_open(s);
   return err < 0 ? err : fs_parts_create(&s->parts, dir, plan, resume, here);
 }
 
@@ -84,6 +81,7 @@ void fs_store_forget(struct fs_store *s) {
   free(s->keys);
   s->seen = NULL;
   s->keys = NULL;
+  fs_chunks_free(s);
 }
 
 void fs_store_free(struct fs_store *s) {
@@ -141,21 +139,32 @@ static fs_err decode(const struct fs_store *s, uint32_t row, const uint8_t *stor
   return err;
 }
 
+/* Reads the stored bytes of a file that was one chunk back. Returns their number, or a negative errno. */
+static fs_ssize read_stored(struct fs_store *s, const struct fs_item *item, uint8_t *stored) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < fs_item_nblocks(item); i++) n += fs_item_block(item, i)->stored_len;
+  const struct fs_built_block *first = fs_item_block(item, 0);
+  fs_err err = fs_parts_read(&s->parts, first->partition, first->offset, stored, n);
+  return err < 0 ? err : (fs_ssize)n;
+}
+
+/* Does the same, and decodes them to `plain`. `stored` has room for the file's size. */
+static fs_err read_decoded(struct fs_store *s, const struct fs_item *item, uint8_t *stored, uint8_t *plain) {
+  FS_AUTO_FREE struct fs_chunk_block *blocks = calloc(fs_item_nblocks(item), sizeof *blocks);
+  if (blocks == NULL) return -ENOMEM;
+  for (uint64_t i = 0; i < fs_item_nblocks(item); i++) blocks[i].stored_len = fs_item_block(item, i)->stored_len;
+  fs_ssize n = read_stored(s, item, stored);
+  return n < 0 ? (fs_err)n : decode(s, item->codec, stored, blocks, item->size, plain);
+}
+
 /* Like same_bytes, for files of kinds that are encoded differently. */
 static int same_decoded(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
-  FS_AUTO_FREE struct fs_chunk_block *blocks = calloc(c->nblocks, sizeof *blocks);
   FS_AUTO_FREE uint8_t *room = malloc(3 * item->size);
-  if (blocks == NULL || room == NULL) return -ENOMEM;
-  uint64_t stored = 0;
-  for (uint32_t i = 0; i < c->nblocks; i++) {
-    blocks[i].stored_len = fs_item_block(item, i)->stored_len;
-    stored += blocks[i].stored_len;
-  }
-  const struct fs_built_block *first = fs_item_block(item, 0);
-  fs_err err = fs_parts_read(&s->parts, first->partition, first->offset, room, stored);
-  if (err == 0) err = decode(s, item->codec, room, blocks, item->size, room + item->size);
-  if (err == 0) err = decode(s, c->codec, c->stored, c->blocks, item->size, room + 2 * item->size);
-  return err < 0 ? err : memcmp(room + item->size, room + 2 * item->size, item->size) == 0;
+  if (room == NULL) return -ENOMEM;
+  uint8_t *one = room + item->size, *other = one + item->size;
+  fs_err err = read_decoded(s, item, room, one);
+  if (err == 0) err = decode(s, c->codec, c->stored, c->blocks, item->size, other);
+  return err < 0 ? err : memcmp(one, other, item->size) == 0;
 }
 
 fs_err fs_store_seen(struct fs_store *s, uint64_t number, uint64_t plain_xxh3) {
@@ -185,17 +194,33 @@ static int same_bytes(struct fs_store *s, const struct fs_item *item, const stru
   return fs_parts_equal(&s->parts, first->partition, first->offset, c->stored, c->stored_len);
 }
 
+/* Like same_keys, for a file of the dataset that is updated: its bytes can be read here. */
+static int same_kept(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
+  FS_AUTO_FREE uint8_t *stored = malloc(2 * item->size);
+  if (stored == NULL) return -ENOMEM;
+  if (item->codec == c->codec) {
+    fs_ssize n = read_stored(s, item, stored);
+    return n < 0 ? (int)n : fs_second_hash(stored, (uint64_t)n) == c->key;
+  }
+  uint8_t *plain = stored + item->size;
+  fs_err err = read_decoded(s, item, stored, plain);
+  if (err < 0) return err;
+  return fs_xxh3(plain, item->size) == c->plain_xxh3 && fs_second_hash(plain, item->size) == c->plain_key;
+}
+
 /* Like same_bytes, for a chunk that another node has: 128 bits are compared. */
-static bool same_keys(const struct fs_store *s, uint64_t number, const struct fs_chunk *c, uint64_t key) {
+static int same_keys(struct fs_store *s, uint64_t number, const struct fs_chunk *c) {
   const struct fs_item *item = &s->plan->tree->items[number];
   const struct fs_long_key *k = &s->keys[number];
-  if ((k->stored != key && k->plain != key) || fs_item_nblocks(item) != c->nblocks) return false;
-  if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO && k->plain2 == c->plain_key;
-  for (uint32_t i = 0; i < c->nblocks; i++) {
+  const bool encoded_alike = item->codec == c->codec;
+  if (fs_item_nblocks(item) != c->nblocks) return 0;
+  if (!encoded_alike && s->plan->opts->codec != FS_CHOOSE_AUTO) return 0;
+  for (uint32_t i = 0; i < c->nblocks && encoded_alike; i++) {
     const struct fs_built_block *b = fs_item_block(item, i);
-    if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return false;
+    if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return 0;
   }
-  return true;
+  if (item->kept) return same_kept(s, item, c);
+  return encoded_alike ? k->stored == c->key : k->plain == c->plain_xxh3 && k->plain2 == c->plain_key;
 }
 
 /* Looks for a stored file of the same content. Returns 1 and *found, 0, or a negative errno. */
@@ -206,7 +231,7 @@ static int find_same(struct fs_store *s, const struct fs_chunk *c, uint64_t key,
     if (s->seen[i].key != half) continue;
     const struct fs_item *other = &items[s->seen[i].item1 - 1];
     if (other->size != item->size || other->replicate != item->replicate) continue;
-    int same = c->stored == NULL ? same_keys(s, s->seen[i].item1 - 1, c, key) : same_bytes(s, other, c);
+    int same = c->stored == NULL ? same_keys(s, s->seen[i].item1 - 1, c) : same_bytes(s, other, c);
     if (same == 0) continue;
     *found = s->seen[i].item1 - 1;
     return same;
@@ -218,30 +243,47 @@ static bool is_large_raw(const struct fs_item *item) {
   return item->codec == FS_CODEC_RAW && item->size >= FS_RAW_ALIGN_MIN;
 }
 
-static fs_err place(struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
-  uint64_t align = 1, offset;
+/* Stores a chunk, and sets its `partition` and `at`, or finds where it is stored. */
+static fs_err find_place(struct fs_store *s, struct fs_chunk *c, uint64_t align, struct fs_built_block *at) {
+  const struct fs_built_block *found;
+  int same = c->whole ? 0 : fs_chunks_find(s, c, &found);
+  if (same < 0) return same;
+  if (same) {
+    *at = *found;
+    return 0;
+  }
+  s->stored_bytes += c->stored_len;
+  c->partition = at->partition = s->current;
+  fs_err err = fs_parts_append(&s->parts, s->current, c->stored, c->stored_len, align, &at->offset);
+  c->at = at->offset;
+  return err;
+}
+
+static fs_err place(struct fs_store *s, struct fs_item *item, struct fs_chunk *c) {
+  const uint64_t first = fs_item_nblocks(item);
+  uint64_t align = is_large_raw(item) ? s->plan->opts->align : 1; /* chunks of such a file are multiples of it */
   /* A replicated file is not cut. Every node has all replicated partitions, so nothing must be
      balanced, and a file in one piece can be mapped. */
   bool cut = !item->replicate && item->size > s->plan->cut_above && c->offset % s->plan->segment == 0;
   if (c->offset == 0 || cut) {
     s->current = fs_parts_least(&s->parts, item->replicate);
-    align = is_large_raw(item) ? s->plan->opts->align : SMALL_ALIGN;
+    align = FS_MAX(align, (uint64_t)SMALL_ALIGN);
   }
-  fs_err err = fs_parts_append(&s->parts, s->current, c->stored, c->stored_len, align, &offset);
+  for (uint32_t i = 0; i < c->nblocks; i++)
+    fs_item_add_block(item, &(struct fs_built_block){.xxh3 = c->blocks[i].xxh3, .stored_len = c->blocks[i].stored_len});
+  struct fs_built_block at;
+  fs_err err = find_place(s, c, align, &at);
   if (err < 0) return err;
-  for (uint32_t i = 0; i < c->nblocks; i++) {
-    const struct fs_chunk_block *b = &c->blocks[i];
-    fs_item_add_block(item, &(struct fs_built_block){offset, b->xxh3, b->stored_len, s->current});
-    offset += b->stored_len;
-  }
-  s->stored_bytes += c->stored_len;
+  fs_item_place(item, first, at.partition, at.offset);
+  if (!c->whole) fs_chunks_note(s, c->item, c->offset / s->plan->chunk, c->key);
+  if (item->many && ++s->placed % FORGET == 0) fs_block_file_forget(&s->plan->tree->blocks);
   return 0;
 }
 
 /* Pads a file after its last chunk, and records whether it lies in one piece. */
-static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
+static fs_err finish_item(struct fs_store *s, struct fs_item *item, bool whole) {
   if (item->codec != FS_CODEC_RAW) return 0;
-  item->contig = fs_item_in_one_piece(item);
+  item->contig = (whole || !fs_chunks_referred(s)) && fs_item_in_one_piece(item);
   if (!is_large_raw(item)) return 0;
   item->aligned = item->contig;
   return fs_parts_pad(&s->parts, s->current, s->plan->opts->align);
@@ -249,19 +291,19 @@ static fs_err finish_item(struct fs_store *s, struct fs_item *item) {
 
 static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const struct fs_chunk *c) {
   item->codec = c->codec;
-  return fs_item_room(item, s->plan->opts->block_size);
+  return fs_item_room(&s->plan->tree->blocks, item);
 }
 
 /* Notes the content of a whole file. */
 static fs_err see(struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
-  if (s->keys != NULL) s->keys[c->item] = (struct fs_long_key){key, c->plain_xxh3, c->plain_key};
+  if (s->keys != NULL) s->keys[c->item] = (struct fs_long_key){c->key, c->plain_xxh3, c->plain_key};
   fs_err err = seen_add(s, key, c->item);
   if (err < 0 || !other_key(s, c, key)) return err;
   s->plain_xxh3 = c->plain_xxh3;
   return seen_add(s, c->plain_xxh3, c->item);
 }
 
-fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
+fs_err fs_store_chunk(struct fs_store *s, struct fs_chunk *c) {
   struct fs_item *item = &s->plan->tree->items[c->item];
   const uint64_t key = c->whole ? content_key(c) : 0;
   s->plain_xxh3 = 0;
@@ -277,6 +319,6 @@ fs_err fs_store_chunk(struct fs_store *s, const struct fs_chunk *c) {
   }
   fs_err err = c->offset == 0 ? begin_item(s, item, c) : 0;
   if (err == 0) err = place(s, item, c);
-  if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item);
+  if (err == 0 && c->offset + c->plain_len == item->size) err = finish_item(s, item, c->whole);
   return err == 0 && c->whole ? see(s, c, key) : err;
 }

@@ -20,16 +20,27 @@ static int by_plain(const void *va, const void *vb) {
   return a->kind < b->kind ? -1 : a->kind > b->kind;
 }
 
-/* Adds up what was stored. Files that are stored once, for another file, do not count. */
-static void count(struct line *lines, const struct fs_kinds *kinds, const struct fs_tree *tree) {
-  for (uint32_t i = 0; i < kinds->n; i++) lines[i].kind = &kinds->kind[i];
+static bool counts(const struct fs_item *item) {
+  return S_ISREG(item->mode) && !item->alias && !item->kept && !item->left_out && item->size != 0;
+}
+
+void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree) {
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
-    if (!S_ISREG(item->mode) || item->alias || item->kept || item->left_out || item->size == 0) continue;
-    struct line *line = &lines[item->kind];
+    if (!counts(item)) continue;
+    for (uint64_t k = 0; k < fs_item_nblocks(item); k++)
+      kinds->kind[item->kind].stored += fs_item_block(item, k)->stored_len;
+  }
+}
+
+static void count(struct line *lines, const struct fs_kinds *kinds, const struct fs_tree *tree) {
+  for (uint32_t i = 0; i < kinds->n; i++)
+    lines[i] = (struct line){.kind = &kinds->kind[i], .stored = kinds->kind[i].stored};
+  for (size_t i = 0; i < tree->n; i++) {
+    if (!counts(&tree->items[i])) continue;
+    struct line *line = &lines[tree->items[i].kind];
     line->files++;
-    line->plain += item->size;
-    for (uint64_t k = 0; k < fs_item_nblocks(item); k++) line->stored += fs_item_block(item, k)->stored_len;
+    line->plain += tree->items[i].size;
   }
 }
 

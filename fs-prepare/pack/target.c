@@ -79,6 +79,16 @@ static bool is_dataset_name(const char *name) {
   return n >= 5 && (name[5 + n] == '\0' || strncmp(name + 5 + n, ".repair-", 8) == 0); /* repair.c */
 }
 
+/* Returns true for what a directory that becomes a dataset has for a moment: the block file, and the name
+   that NFS gives to a file that is unlinked while it is open. A machine that dies leaves it. */
+static bool is_passing_name(const char *name) {
+  return strcmp(name, FS_BLOCK_FILE) == 0 || strncmp(name, ".nfs", 4) == 0;
+}
+
+static bool is_either_name(const char *name) {
+  return is_dataset_name(name) || is_passing_name(name);
+}
+
 struct contents {
   bool manifest;
   size_t names;
@@ -167,20 +177,24 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   return t->parent_fd < 0 ? t->parent_fd : 0;
 }
 
+/* Removes the files of a directory whose names fit. */
+static void remove_names(int dir, bool (*fits)(const char *name)) {
+  int fd = fs_sys_openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  DIR *names = fd >= 0 ? fdopendir(fd) : NULL;
+  if (names == NULL && fd >= 0) close(fd);
+  if (names == NULL) return;
+  for (struct dirent *d; (d = readdir(names)) != NULL;)
+    if (fits(d->d_name)) unlinkat(dir, d->d_name, 0);
+  closedir(names);
+}
+
 /* Removes a directory of a dataset's files. If it contains anything else, that stays, and the
    directory too. */
 static void remove_flat(int parent, const char *name) {
-  int fd = fs_sys_openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (fd < 0) return;
-  DIR *dir = fdopendir(fd);
-  if (dir == NULL) {
-    close(fd);
-    return;
-  }
-  unlinkat(fd, JOURNAL, 0); /* first: what is half removed is not taken over */
-  for (struct dirent *d; (d = readdir(dir)) != NULL;)
-    if (is_dataset_name(d->d_name)) unlinkat(fd, d->d_name, 0);
-  closedir(dir);
+  FS_AUTO_CLOSE int dir = fs_sys_openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (dir < 0) return;
+  unlinkat(dir, JOURNAL, 0); /* first: what is half removed is not taken over */
+  remove_names(dir, is_either_name);
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
@@ -219,10 +233,20 @@ static bool is_mine(int fd) {
   return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
 }
 
+/* Takes the lock of a left-over directory. An interrupted pack on several nodes may take a moment to end. */
+static bool lock_dead(int journal) {
+  const uint64_t until = fs_now_ns() + (fs_pack_nodes != NULL ? FS_PACK_NODES_END_NS : 0);
+  while (flock(journal, LOCK_EX | LOCK_NB) < 0) {
+    if (errno != EWOULDBLOCK || fs_prep_signal != 0 || fs_now_ns() >= until) return false;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  }
+  return true;
+}
+
 /* Takes over a left-over directory if its fs-prepare is dead and its journal has a checkpoint. */
 static bool adopt(struct fs_target *t, const char *temp) {
   FS_AUTO_CLOSE int journal = open_lock(t->parent_fd, temp);
-  if (journal < 0 || !fs_journal_has_checkpoint(journal) || flock(journal, LOCK_EX | LOCK_NB) < 0) return false;
+  if (journal < 0 || !fs_journal_has_checkpoint(journal) || !lock_dead(journal)) return false;
   FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (dir < 0 || !is_journal_of(dir, journal) || !is_mine(dir) || !is_mine(journal)) return false;
   snprintf(t->temp, sizeof t->temp, "%s", temp);
@@ -231,6 +255,7 @@ static bool adopt(struct fs_target *t, const char *temp) {
   t->adopted = true;
   unlinkat(t->temp_fd, "index", 0); /* both are made again */
   unlinkat(t->temp_fd, "manifest", 0);
+  remove_names(t->temp_fd, is_passing_name);
   return true;
 }
 
@@ -315,8 +340,8 @@ fs_err fs_target_renew(struct fs_target *t) {
 }
 
 void fs_target_keep(struct fs_target *t) {
-  fs_say("what is packed is in %s%s%s: the same command goes on from there; with --restart it begins anew", t->parent,
-         t->parent[1] != '\0' ? "/" : "", t->temp);
+  fs_say("what is packed is in %s%s%s%s: the same command goes on from there; with --restart it begins anew", t->parent,
+         t->parent[1] != '\0' ? "/" : "", t->temp, fs_pack_nodes != NULL ? " and on the nodes" : "");
   t->temp[0] = '\0';
   fs_target_discard(t);
 }

@@ -78,18 +78,19 @@ struct match {
   _Atomic fs_err err;
 };
 
-/* Takes the blocks of an entry over. Returns 1, 0 if they do not fit, or -ENOMEM. */
-static int take_blocks(const struct fs_update *u, struct fs_item *item, uint32_t entry) {
+/* Takes the blocks of an entry over. Returns 1, 0 if they do not fit, or a negative errno. */
+static int take_blocks(const struct fs_update *u, struct fs_tree *tree, struct fs_item *item, uint32_t entry) {
   const struct fs_index *ix = &u->old.ix;
   const struct fs_entry *e = fs_index_entry(ix, entry);
   const uint64_t n = fs_index_block_count(ix, e);
   struct fs_block b;
   if (n == 0) return 0;
-  if (fs_item_room(item, ix->block_size) < 0) return -ENOMEM;
+  fs_err err = fs_item_room(&tree->blocks, item);
+  if (err < 0) return err;
   for (uint64_t i = 0; i < n; i++) {
     bool good = fs_index_block(ix, entry, i, &b) == 0;
     if (!good || ((ix->parts[b.partition].flags & FS_PART_REPLICATE) != 0) != item->replicate) {
-      fs_item_drop_blocks(item);
+      fs_item_drop_blocks(&tree->blocks, item);
       return 0;
     }
     fs_item_add_block(item, &(struct fs_built_block){b.offset, b.xxh3, b.stored_len, b.partition});
@@ -166,7 +167,9 @@ static fs_err match_all(struct match *m) {
   for (size_t i = 0; i < tree->n && err == 0; i++) {
     if (i % (tree->n / FORGET + 1) == 0) fs_dataset_forget_index(&m->u->old);
     if (m->entry[i] == 0) continue;
-    int taken = take_blocks(m->u, &tree->items[i], m->entry[i] - 1);
+    int taken = take_blocks(m->u, tree, &tree->items[i], m->entry[i] - 1);
+    if (taken < 0 && taken != -ENOMEM && taken != -EINTR)
+      fs_say("%s: cannot be updated: %s", m->u->old.path, strerror(-taken));
     if (taken < 0) return taken;
     if (taken == 0) continue;
     m->u->kept++;

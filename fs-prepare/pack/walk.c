@@ -1,164 +1,90 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collects the items below SOURCE, with several threads. They share a stack of directories under
- * one mutex. Each thread gathers its own items and problems, which are joined at the end.
- * Directories are opened relative to SOURCE's descriptor. Symlinks are followed only if
- * --dereference says so.
+ * Collects the items below SOURCE, with several threads. They share two stacks of tasks under one
+ * mutex. Each thread gathers its own items and problems, which are joined at the end. A directory
+ * with many names is visited by several threads. Directories are opened relative to SOURCE's
+ * descriptor. Symlinks are followed only if --dereference says so.
  */
 #include <dirent.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "links.h"
+#include "walk.h"
 
-struct pending {
-  char *path;
-  uint16_t depth;
-  bool replicate;
-  bool followed;                   /* its path contains a followed symlink */
-  size_t region;                   /* length of the path of its region (links.c) */
-  const struct fs_ancestor *chain; /* itself and its ancestors; NULL: no symlink is followed */
-};
-
-struct shared {
-  const struct fs_pack_options *o;
-  const struct fs_tree *tree;
-  const struct fs_source *source;
-  uint32_t number; /* of the source */
-  int root;
-  uid_t user;
-  struct fs_links links;
-  pthread_mutex_t lock;
-  pthread_cond_t more;
-  struct pending *stack;
-  size_t n, room;
-  unsigned busy;
-  fs_err err; /* stops all threads */
-};
-
-struct walker {
-  struct shared *sh;
-  struct fs_items items;
-  struct fs_arena text; /* of the items */
-  struct fs_walk_problem *problems;
-  size_t nproblems, problem_room;
-  struct fs_ancestor *ancestors;
-  uint64_t excluded;          /* names that match --exclude */
-  uint64_t symlinks, outside; /* symlinks seen; those that lead out and are packed unchanged */
-  char *example;              /* the first path of `outside` */
-};
-
-static fs_err add_problem(struct walker *w, const char *path, const char *what) {
+fs_err fs_walk_add_problem(struct fs_walker *w, const char *path, const char *what, bool dir) {
   fs_err err = fs_grow(&w->problems, &w->problem_room, w->nproblems, sizeof *w->problems);
   char *copy = err < 0 ? NULL : strdup(path);
   if (copy == NULL) return -ENOMEM;
-  w->problems[w->nproblems++] = (struct fs_walk_problem){.path = copy, .what = what};
+  w->problems[w->nproblems++] = (struct fs_walk_problem){.path = copy, .what = what, .dir = dir};
   return 0;
 }
 
-/* Adds the problem of a directory that was an item already when it could not be read. */
-static fs_err add_dir_problem(struct walker *w, const char *path, const char *what) {
-  fs_err err = add_problem(w, path, what);
-  if (err == 0) w->problems[w->nproblems - 1].dir = true;
-  return err;
-}
-
-/* Returns a path of the source as a path of the dataset, from malloc, or NULL. */
-static char *in_dataset(const struct shared *sh, const char *path) {
-  const char *prefix = sh->source->prefix;
+char *fs_walk_in_dataset(const struct fs_walk *walk, const char *path) {
+  const char *prefix = walk->source->prefix;
   char *out = NULL;
   if (prefix[0] == '\0') return strdup(path);
   return asprintf(&out, "%s%s%s", prefix, path[0] != '\0' ? "/" : "", path) < 0 ? NULL : out;
 }
 
+uint16_t fs_walk_depth(const struct fs_walk *walk, const char *path) {
+  return (uint16_t)(fs_path_depth(walk->source->prefix) + fs_path_depth(path));
+}
+
 /* Returns the same in the walker's text. */
-static char *item_path(struct walker *w, const char *path) {
-  if (w->sh->source->prefix[0] == '\0') return fs_arena_text(&w->text, path, strlen(path));
-  FS_AUTO_FREE char *whole = in_dataset(w->sh, path);
+static char *item_path(struct fs_walker *w, const char *path) {
+  if (w->walk->source->prefix[0] == '\0') return fs_arena_text(&w->text, path, strlen(path));
+  FS_AUTO_FREE char *whole = fs_walk_in_dataset(w->walk, path);
   return whole != NULL ? fs_arena_text(&w->text, whole, strlen(whole)) : NULL;
 }
 
-/* Compares a path of the source with patterns, which are for paths of the dataset. */
-static bool matches(const struct shared *sh, const struct fs_globs *g, const char *path) {
-  if (g->n == 0) return false;
-  FS_AUTO_FREE char *whole = in_dataset(sh, path);
-  return whole != NULL && fs_globs_match(g, whole);
+void fs_walk_task_free(struct fs_walk_task *task) {
+  free(task->path);
+  free(task->names);
 }
 
-static fs_err push(struct shared *sh, const char *path, const struct pending *p) {
-  char *copy = strdup(path);
-  if (copy == NULL) return -ENOMEM;
-  pthread_mutex_lock(&sh->lock);
-  fs_err err = fs_grow(&sh->stack, &sh->room, sh->n, sizeof *sh->stack);
+static fs_err copy_task(struct fs_walk_task *copy, const char *path, const struct fs_walk_task *task) {
+  *copy = *task;
+  copy->path = strdup(path);
+  copy->names = task->names != NULL ? malloc(task->size) : NULL;
+  if (copy->names != NULL) memcpy(copy->names, task->names, task->size);
+  if (copy->path != NULL && (copy->names != NULL) == (task->names != NULL)) return 0;
+  fs_walk_task_free(copy);
+  return -ENOMEM;
+}
+
+fs_err fs_walk_push(struct fs_walk *walk, const char *path, const struct fs_walk_task *task) {
+  struct fs_walk_stack *s = task->here ? &walk->here : &walk->open;
+  struct fs_walk_task copy;
+  fs_err err = copy_task(&copy, path, task);
+  if (err < 0) return err;
+  pthread_mutex_lock(&walk->lock);
+  err = fs_grow(&s->task, &s->room, s->n, sizeof *s->task);
   if (err == 0) {
-    sh->stack[sh->n] = *p;
-    sh->stack[sh->n++].path = copy;
-    pthread_cond_signal(&sh->more);
+    s->task[s->n++] = copy;
+    pthread_cond_signal(&walk->more);
   } else {
-    free(copy);
+    fs_walk_task_free(&copy);
   }
-  pthread_mutex_unlock(&sh->lock);
+  pthread_mutex_unlock(&walk->lock);
   return err;
 }
 
-static fs_err read_target(struct walker *w, int dir, const char *name, char **out) {
-  char buf[PATH_MAX];
-  ssize_t n = readlinkat(dir, name, buf, sizeof buf);
-  if (n < 0) return -errno;
-  if ((size_t)n == sizeof buf) return -ENAMETOOLONG;
-  *out = fs_arena_text(&w->text, buf, (size_t)n);
-  return *out != NULL ? 0 : -ENOMEM;
+fs_err fs_walk_hand_out(struct fs_walker *w, const char *path, const struct fs_walk_task *task) {
+  return w->walk->give != NULL ? w->walk->give(w, path, task) : fs_walk_push(w->walk, path, task);
 }
 
-static const char *why_refused(mode_t mode) {
-  switch (mode & S_IFMT) {
-  case S_IFSOCK:
-    return "is a socket";
-  case S_IFIFO:
-    return "is a fifo";
-  case S_IFCHR:
-  case S_IFBLK:
-    return "is a device";
-  default:
-    return "is of an unknown type";
-  }
-}
-
-static fs_err add_item(struct walker *w, const struct stat *st, const char *path, char *target,
-                       const struct pending *p) {
-  /* Names through symlinks are not counted. */
-  bool many = S_ISREG(st->st_mode) && w->sh->o->dereference != FS_DEREF_NONE;
+fs_err fs_walk_add_item(struct fs_walker *w, const struct fs_item *item) {
   fs_err err = fs_grow(&w->items.item, &w->items.room, w->items.n, sizeof *w->items.item);
-  char *copy = err < 0 ? NULL : item_path(w, path);
+  char *copy = err < 0 ? NULL : item_path(w, item->path);
   if (copy == NULL) return -ENOMEM;
-  w->items.item[w->items.n++] = (struct fs_item){
-      .path = copy,
-      .target = target,
-      .size = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
-      .dev = fs_item_device(st->st_dev),
-      .ino = st->st_ino,
-      .mtime_sec = st->st_mtim.tv_sec,
-      .mtime_nsec = (uint32_t)st->st_mtim.tv_nsec,
-      .mode = (uint16_t)(st->st_mode & (S_IFMT | 07777)),
-      .depth = p->depth & FS_DEPTH_MASK,
-      .source = w->sh->number,
-      .replicate = p->replicate,
-      .followed = p->followed,
-      .linked = many || (!S_ISDIR(st->st_mode) && st->st_nlink > 1),
-  };
+  w->items.item[w->items.n] = *item;
+  w->items.item[w->items.n++].path = copy;
   return 0;
 }
 
-/* Counts a symlink. Returns 1 if it is to be followed, 0, or a negative errno. */
-static int look_at_link(struct walker *w, const char *path, const char *target, size_t region) {
-  enum fs_dereference mode = w->sh->o->dereference;
-  w->symlinks++;
-  if (mode == FS_DEREF_ALL) return 1;
-  if (!fs_links_out(&w->sh->links, path, region, target)) return 0;
-  if (mode == FS_DEREF_OUTSIDE) return 1;
+fs_err fs_walk_add_outside(struct fs_walker *w, const char *path) {
   w->outside++;
   if (w->example != NULL && strcmp(w->example, path) <= 0) return 0;
   free(w->example);
@@ -166,204 +92,176 @@ static int look_at_link(struct walker *w, const char *path, const char *target, 
   return w->example != NULL ? 0 : -ENOMEM;
 }
 
-/* Handles a symlink: sets *target, or follows it and replaces *st. Returns 0, 1 after a problem, or
-   -ENOMEM. */
-static int visit_link(struct walker *w, int dir, const char *name, const char *path, struct pending *p, struct stat *st,
-                      char **target) {
-  fs_err err = read_target(w, dir, name, target);
-  if (err == 0) err = look_at_link(w, path, *target, p->region);
-  if (err == -ENOMEM || err == 0) return err;
-  *target = NULL;
-  if (err < 0) return add_problem(w, path, strerror(-err)) < 0 ? -ENOMEM : 1;
-  p->followed = true;
-  p->region = strlen(path);
-  if (fstatat(dir, name, st, 0) == 0) return 0;
-  const char *what = errno == ENOENT  ? "is a symlink to be followed that leads to nothing"
-                     : errno == ELOOP ? "is a symlink to be followed that leads to itself"
-                                      : strerror(errno);
-  return add_problem(w, path, what) < 0 ? -ENOMEM : 1;
+/* A directory that is being visited. */
+struct visit {
+  struct fs_walker *w;
+  const struct fs_walk_task *in;
+  int dir;
+  char *path; /* of the directory and of the name */
+  size_t base;
+  struct fs_walk_task rest; /* names that another thread shall visit */
+  uint32_t names, rest_names;
+};
+
+static fs_err begin_visit(struct visit *v) {
+  v->base = strlen(v->in->path);
+  v->path = malloc(v->base + 1 + NAME_MAX + 2);
+  if (v->path == NULL) return -ENOMEM;
+  memcpy(v->path, v->in->path, v->base);
+  if (v->base != 0) v->path[v->base++] = '/';
+  v->rest = *v->in;
+  v->rest.names = NULL;
+  v->rest.size = 0;
+  return 0;
 }
 
-static fs_err visit_dir(struct walker *w, const char *path, struct pending *p, const struct stat *st,
-                        const char **problem) {
-  if (p->chain != NULL) {
-    if (fs_ancestor_loop(p->chain, st)) *problem = "is a directory that a symlink leads to from below it: a loop";
-    if (st->st_ino == w->sh->tree->target_ino && st->st_dev == w->sh->tree->target_dev)
-      *problem = "is the dataset that is being made; name a DATASET where no symlink leads";
-    if (*problem != NULL) return 0;
-    fs_err err = fs_ancestor_add(&w->ancestors, p->chain, st, &p->chain);
-    if (err < 0) return err;
-  }
-  return w->sh->o->files_from != NULL ? 0 : push(w->sh, path, p);
+static fs_err visit_name(struct visit *v, const char *name) {
+  const struct fs_walk *walk = v->w->walk;
+  const size_t len = strlen(name);
+  if (fs_prep_signal != 0) return -EINTR;
+  if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* some file systems have longer ones */
+  memcpy(v->path + v->base, name, len + 1);
+  fs_err err = fs_walk_visit(v->w, v->dir, name, v->path, v->in);
+  return err == 0 && walk->report != NULL ? walk->report(v->w, false) : err;
 }
 
-static const char *file_problem(struct walker *w, int dir, const char *name, const struct pending *p,
-                                const struct stat *st) {
-  bool own = st->st_uid == w->sh->user && (st->st_mode & S_IRUSR) != 0; /* needs no check */
-  if (!own && faccessat(dir, name, R_OK, AT_EACCESS | (p->followed ? 0 : AT_SYMLINK_NOFOLLOW)) < 0)
-    return errno == EACCES ? "is not readable" : strerror(errno);
-  if (st->st_size != 0 || st->st_blocks != 0) return NULL;
-  return fs_pseudo_problem(dir, name, st, p->followed ? 0 : O_NOFOLLOW);
+static fs_err hand_out_rest(struct visit *v) {
+  fs_err err = v->rest_names != 0 ? fs_walk_hand_out(v->w, v->in->path, &v->rest) : 0;
+  v->rest.size = v->rest_names = 0;
+  return err;
 }
 
-/* Handles one name in a directory: adds an item or a problem, or nothing if the name is
-   excluded. */
-static fs_err visit(struct walker *w, int dir, const char *name, const char *path, const struct pending *in) {
-  struct shared *sh = w->sh;
-  struct stat st;
-  if (matches(sh, &sh->o->exclude, path)) {
-    w->excluded++;
-    return 0;
-  }
-  if (strlen(path) + sh->source->skip >= PATH_MAX) return add_problem(w, path, "has a path of more than 4095 bytes");
-  if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-    const char *gone = sh->o->files_from != NULL ? "is not there" : "vanished";
-    return add_problem(w, path, errno == ENOENT ? gone : strerror(errno));
-  }
-  struct pending p = *in;
-  p.depth++;
-  p.replicate |= matches(sh, &sh->o->replicate, path);
-  const char *problem = NULL;
-  char *target = NULL;
-  int err = S_ISLNK(st.st_mode) ? visit_link(w, dir, name, path, &p, &st, &target) : 0;
-  if (err == 0 && target == NULL) {
-    if (S_ISREG(st.st_mode))
-      problem = file_problem(w, dir, name, &p, &st);
-    else if (S_ISDIR(st.st_mode))
-      err = visit_dir(w, path, &p, &st, &problem);
-    else
-      problem = why_refused(st.st_mode);
-  }
-  if (problem != NULL) return add_problem(w, path, problem);
-  if (err != 0) return err < 0 ? err : 0;
-  atomic_fetch_add_explicit(&sh->tree->progress->now.names, 1, memory_order_relaxed);
-  return add_item(w, &st, path, target, &p);
+/* Leaves a name to another thread. */
+static fs_err leave_name(struct visit *v, const char *name) {
+  const size_t len = strlen(name);
+  if (len > FS_NAME_MAX) return -ENAMETOOLONG;
+  if (v->rest.names == NULL) v->rest.names = malloc(FS_WALK_NAMES * (FS_NAME_MAX + 1u));
+  if (v->rest.names == NULL) return -ENOMEM;
+  memcpy(v->rest.names + v->rest.size, name, len + 1);
+  v->rest.size += len + 1;
+  return ++v->rest_names == FS_WALK_NAMES ? hand_out_rest(v) : 0;
 }
 
-static fs_err read_dir(struct walker *w, DIR *dir, const struct pending *in) {
-  size_t base = strlen(in->path);
-  FS_AUTO_FREE char *path = malloc(base + 1 + NAME_MAX + 2);
-  if (path == NULL) return -ENOMEM;
-  if (base != 0) {
-    memcpy(path, in->path, base);
-    path[base++] = '/';
-  }
+static fs_err read_names(struct visit *v, DIR *dir) {
   for (;;) {
     errno = 0;
     struct dirent *d = readdir(dir);
     if (d == NULL) return -errno;
-    size_t len = strlen(d->d_name);
     if (fs_is_dot(d->d_name)) continue;
-    if (fs_prep_signal != 0) return -EINTR;
-    if (len > FS_NAME_MAX) return -ENAMETOOLONG; /* some file systems have longer ones */
-    memcpy(path + base, d->d_name, len + 1);
-    fs_err err = visit(w, dirfd(dir), d->d_name, path, in);
+    fs_err err = v->names++ < FS_WALK_NAMES ? visit_name(v, d->d_name) : leave_name(v, d->d_name);
     if (err < 0) return err;
   }
 }
 
+static fs_err read_dir(struct fs_walker *w, DIR *dir, const struct fs_walk_task *in) {
+  struct visit v = {.w = w, .in = in, .dir = dirfd(dir)};
+  fs_err err = begin_visit(&v);
+  if (err == 0) err = read_names(&v, dir);
+  fs_err rest = hand_out_rest(&v);
+  free(v.rest.names);
+  free(v.path);
+  return err < 0 ? err : rest;
+}
+
+/* Visits some names of a directory. dir: its descriptor, or the error of opening it. */
+static fs_err walk_names(struct fs_walker *w, fs_fd dir, const struct fs_walk_task *in) {
+  struct visit v = {.w = w, .in = in, .dir = dir};
+  fs_err err = begin_visit(&v);
+  for (const char *name = in->names; name < in->names + in->size && err == 0; name += strlen(name) + 1) {
+    if (dir >= 0) {
+      err = visit_name(&v, name);
+    } else {
+      snprintf(v.path + v.base, NAME_MAX + 2, "%s", name);
+      err = fs_walk_add_problem(w, v.path, dir == -ENOENT ? "vanished" : strerror(-dir), false);
+    }
+  }
+  free(v.path);
+  return err;
+}
+
 /* Opens a directory whose path has a followed symlink. Returns -ESTALE if it is not the one that
    was seen. */
-static fs_fd open_followed(const struct walker *w, const struct pending *in) {
+static fs_fd open_followed(const struct fs_walker *w, const struct fs_walk_task *in) {
   struct stat st;
-  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(w->sh->root, in->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
+  FS_AUTO_CLOSE fs_fd fd = fs_sys_openat(w->walk->root, in->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC, 0);
   if (fd < 0) return fd;
   fs_err err = fs_sys_fstat(fd, &st);
   if (err == 0 && (st.st_ino != in->chain->ino || st.st_dev != in->chain->dev)) err = -ESTALE;
   return err < 0 ? err : FS_MOVE_FD(fd);
 }
 
-static fs_err walk_dir(struct walker *w, const struct pending *in) {
+static fs_err walk_dir(struct fs_walker *w, const struct fs_walk_task *in) {
   const char *path = in->path[0] != '\0' ? in->path : ".";
   fs_fd fd = in->followed ? open_followed(w, in)
-                          : fs_prep_open_beneath(w->sh->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
-  if (fd < 0) return add_dir_problem(w, path, fd == -EACCES ? "is a directory that is not readable" : strerror(-fd));
-  DIR *dir = fdopendir(fd);
-  if (dir == NULL) {
+                          : fs_prep_open_beneath(w->walk->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+  DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+  fs_err err = fd < 0 ? fd : dir == NULL ? -ENOMEM : 0;
+  if (in->names != NULL)
+    err = err == -ENOMEM ? err : walk_names(w, fd, in);
+  else if (err == 0)
+    err = read_dir(w, dir, in);
+  if (dir != NULL)
+    closedir(dir);
+  else if (fd >= 0)
     close(fd);
-    return -ENOMEM;
-  }
-  fs_err err = read_dir(w, dir, in);
-  closedir(dir);
   if (err == 0 || err == -ENOMEM || err == -EINTR) return err;
-  return add_dir_problem(w, path, strerror(-err));
+  bool unreadable = err == -EACCES && fd < 0;
+  return fs_walk_add_problem(w, path, unreadable ? "is a directory that is not readable" : strerror(-err), true);
 }
 
-/* Takes directories until none is left and no other thread can add one. */
+/* Takes a task from a stack that is not empty. With the lock. */
+static struct fs_walk_task take_task(struct fs_walk *walk) {
+  struct fs_walk_stack *s = walk->here.n != 0 ? &walk->here : &walk->open;
+  return s->task[--s->n];
+}
+
+static bool no_task(const struct fs_walk *walk) {
+  return walk->open.n + walk->here.n == 0;
+}
+
+static fs_err walk_task(struct fs_walker *w, struct fs_walk_task *task) {
+  fs_err err = walk_dir(w, task);
+  fs_walk_task_free(task);
+  return err == 0 && w->walk->report != NULL ? w->walk->report(w, true) : err;
+}
+
+/* Takes tasks until none is left and nobody else can add one. */
 static void *walk_thread(void *arg) {
-  struct walker *w = arg;
-  struct shared *sh = w->sh;
-  pthread_mutex_lock(&sh->lock);
+  struct fs_walker *w = arg;
+  struct fs_walk *walk = w->walk;
+  pthread_mutex_lock(&walk->lock);
   for (;;) {
-    while (sh->n == 0 && sh->busy != 0 && sh->err == 0) pthread_cond_wait(&sh->more, &sh->lock);
-    if (sh->n == 0 || sh->err != 0) break;
-    struct pending in = sh->stack[--sh->n];
-    sh->busy++;
-    pthread_mutex_unlock(&sh->lock);
-    fs_err err = walk_dir(w, &in);
-    free(in.path);
-    pthread_mutex_lock(&sh->lock);
-    sh->busy--;
-    if (err < 0 && sh->err == 0) sh->err = err;
-    if (sh->err != 0 || (sh->n == 0 && sh->busy == 0)) pthread_cond_broadcast(&sh->more);
+    while (no_task(walk) && walk->busy != 0 && walk->err == 0) pthread_cond_wait(&walk->more, &walk->lock);
+    if (no_task(walk) || walk->err != 0) break;
+    struct fs_walk_task task = take_task(walk);
+    walk->busy++;
+    pthread_mutex_unlock(&walk->lock);
+    fs_err err = walk_task(w, &task);
+    pthread_mutex_lock(&walk->lock);
+    walk->busy--;
+    if (err < 0 && walk->err == 0) walk->err = err;
+    if (walk->err != 0 || (no_task(walk) && walk->busy == 0)) pthread_cond_broadcast(&walk->more);
   }
-  pthread_mutex_unlock(&sh->lock);
+  pthread_mutex_unlock(&walk->lock);
   return NULL;
 }
 
 static void walk_one(void *ctx, uint64_t i) {
-  walk_thread((struct walker *)ctx + i);
+  walk_thread((struct fs_walker *)ctx + i);
 }
 
-/* Visits one component of a name of --files-from. Returns 1 if names may lie below it, 0, or a
-   negative errno. */
-static int visit_component(struct walker *w, const char *path, bool last) {
-  FS_AUTO_FREE char *whole = in_dataset(w->sh, path);
-  if (whole == NULL) return -ENOMEM;
-  const struct pending in = {.depth = (uint16_t)(fs_path_depth(whole) - 1),
-                             .replicate = fs_globs_match_above(&w->sh->o->replicate, whole)};
-  const size_t items = w->items.n;
-  fs_err err = visit(w, w->sh->root, path, path, &in);
-  if (err < 0 || w->items.n == items) return err;
-  if (S_ISDIR(w->items.item[items].mode)) return 1;
-  return last ? 0 : add_problem(w, path, "is no directory, but --files-from names what is below it");
+void fs_walk_threads(struct fs_walk *walk) {
+  fs_prep_parallel(walk->jobs, walk->jobs, walk_one, walk->walkers);
 }
 
-/*
- * Visits a name and the directories above it. Those that it shares with the name before it, in their
- * order, were visited. `stop` is the last path below which nothing can be visited.
- */
-static fs_err visit_name(struct walker *w, const char *before, const char *name, char stop[PATH_MAX]) {
-  const size_t n = strlen(name), stopped = strlen(stop);
-  size_t same = 0;
-  if (n >= PATH_MAX) return add_problem(w, name, "has a path of more than 4095 bytes");
-  if (stopped != 0 && strncmp(stop, name, stopped) == 0 && name[stopped] == '/') return 0;
-  for (size_t i = 0; before[i] == name[i] && name[i] != '\0'; i++)
-    if (name[i + 1] == '/' && (before[i + 1] == '/' || before[i + 1] == '\0')) same = i + 1;
-  for (size_t at = same + 1; at <= n; at++) {
-    if (name[at] != '/' && name[at] != '\0') continue;
-    memcpy(stop, name, at);
-    stop[at] = '\0';
-    int more = visit_component(w, stop, at == n);
-    if (more <= 0) return more;
-  }
-  stop[0] = '\0';
-  return 0;
+void fs_walk_stop(struct fs_walk *walk, fs_err err) {
+  pthread_mutex_lock(&walk->lock);
+  if (walk->err == 0) walk->err = err;
+  pthread_cond_broadcast(&walk->more);
+  pthread_mutex_unlock(&walk->lock);
 }
 
-static fs_err visit_names(struct walker *w) {
-  char stop[PATH_MAX] = "";
-  struct fs_names names;
-  fs_err err = fs_names_read(w->sh->o->files_from, w->sh->o->null, &names);
-  for (size_t i = 0; i < names.n && err == 0; i++) {
-    if (fs_prep_signal != 0) err = -EINTR;
-    if (err == 0 && names.name[i][0] != '\0') err = visit_name(w, i != 0 ? names.name[i - 1] : "", names.name[i], stop);
-  }
-  fs_names_free(&names);
-  return err;
-}
-
-static fs_err sort_problems(const struct walker *ws, unsigned n, struct fs_walk_problems *p) {
+static fs_err sort_problems(const struct fs_walker *ws, unsigned n, struct fs_walk_problems *p) {
   size_t total = 0;
   for (unsigned i = 0; i < n; i++) total += ws[i].nproblems;
   p->all = malloc((total + 1) * sizeof *p->all);
@@ -375,7 +273,7 @@ static fs_err sort_problems(const struct walker *ws, unsigned n, struct fs_walk_
 }
 
 /* Prints one line about the symlinks that are packed unchanged and lead out. */
-static void warn_outside(const struct walker *ws, unsigned n) {
+static void warn_outside(const struct fs_walker *ws, unsigned n) {
   uint64_t symlinks = 0, outside = 0;
   const char *example = NULL;
   for (unsigned i = 0; i < n; i++) {
@@ -391,13 +289,14 @@ static void warn_outside(const struct walker *ws, unsigned n) {
 }
 
 /* Reports the problems. Returns 0 if --keep-going leaves them out, or a negative errno. */
-static fs_err take_problems(const struct shared *sh, struct fs_tree *tree, const struct fs_walk_problems *p) {
+static fs_err take_problems(const struct fs_walk *walk, struct fs_tree *tree, const struct fs_walk_problems *p) {
   bool root = p->n != 0 && fs_in_problem(p, "."); /* then nothing is left */
   if (p->n == 0) return 0;
-  return sh->o->keep_going && !root ? fs_leave_out_problems(tree, sh->number, p) : fs_say_problems(sh->source->path, p);
+  return walk->o->keep_going && !root ? fs_leave_out_problems(tree, walk->number, p)
+                                      : fs_say_problems(walk->source->path, p);
 }
 
-static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
+static fs_err join(struct fs_tree *tree, struct fs_walker *ws, unsigned n) {
   fs_err err = 0;
   for (unsigned i = 0; i < n && err == 0; i++) {
     err = fs_tree_take(tree, &ws[i].items);
@@ -407,62 +306,93 @@ static fs_err join(struct fs_tree *tree, struct walker *ws, unsigned n) {
   return err;
 }
 
-static void free_walkers(struct walker *ws, unsigned n) {
-  for (unsigned i = 0; i < n; i++) {
-    for (size_t k = 0; k < ws[i].nproblems; k++) free(ws[i].problems[k].path);
-    free(ws[i].items.item);
-    fs_arena_free(&ws[i].text);
-    free(ws[i].problems);
-    free(ws[i].example);
-    fs_ancestors_free(ws[i].ancestors);
-  }
-  free(ws);
+static void free_walker(struct fs_walker *w) {
+  for (size_t k = 0; k < w->nproblems; k++) free(w->problems[k].path);
+  free(w->items.item);
+  fs_arena_free(&w->text);
+  free(w->problems);
+  free(w->example);
+  fs_ancestors_free(w->ancestors);
 }
 
-static fs_err walk_all(struct shared *sh, struct walker *ws, unsigned jobs, const struct stat *root,
-                       struct fs_tree *tree) {
-  const char *prefix = sh->source->prefix;
-  struct pending top = {.depth = fs_path_depth(prefix), .replicate = fs_globs_match_above(&sh->o->replicate, prefix)};
-  fs_err err = add_item(&ws[0], root, "", NULL, &top);
-  if (err == 0 && sh->o->dereference != FS_DEREF_NONE) err = fs_ancestor_add(&ws[0].ancestors, NULL, root, &top.chain);
-  if (err == 0) err = sh->o->files_from != NULL ? visit_names(&ws[0]) : push(sh, "", &top);
+static void free_stack(struct fs_walk_stack *s) {
+  for (size_t i = 0; i < s->n; i++) fs_walk_task_free(&s->task[i]);
+  free(s->task);
+}
+
+void fs_walk_close(struct fs_walk *walk) {
+  free_stack(&walk->open);
+  free_stack(&walk->here);
+  for (unsigned i = 0; i <= walk->jobs; i++) free_walker(&walk->walkers[i]);
+  free(walk->walkers);
+}
+
+/* Walks what was pushed, with the other nodes if they can help. */
+static void run(struct fs_walk *walk) {
+  const struct fs_pack_options *o = walk->o;
+  if (fs_pack_nodes != NULL && o->dereference == FS_DEREF_NONE && o->files_from == NULL)
+    fs_pack_nodes->walk(walk);
+  else
+    fs_walk_threads(walk);
+}
+
+static fs_err walk_all(struct fs_walk *walk, const struct stat *root) {
+  struct fs_walker *first = &walk->walkers[0];
+  const struct fs_pack_options *o = walk->o;
+  const char *prefix = walk->source->prefix;
+  struct fs_walk_task top = {.depth = fs_path_depth(prefix), .replicate = fs_globs_match_above(&o->replicate, prefix)};
+  fs_err err = fs_walk_add_stat(first, root, "", NULL, &top);
+  if (err == 0 && o->dereference != FS_DEREF_NONE) err = fs_ancestor_add(&first->ancestors, NULL, root, &top.chain);
+  if (err == 0) err = o->files_from != NULL ? fs_walk_listed(first) : fs_walk_push(walk, "", &top);
   if (err < 0) return err;
-  fs_prep_parallel(jobs, jobs, walk_one, ws);
-  if (sh->err < 0) return sh->err;
+  run(walk);
+  return walk->err;
+}
+
+static fs_err take_all(struct fs_walk *walk, struct fs_tree *tree) {
+  const unsigned n = walk->jobs + 1;
   struct fs_walk_problems problems = {0};
-  err = sort_problems(ws, jobs, &problems);
-  if (err == 0) err = join(tree, ws, jobs);
-  if (err == 0) err = take_problems(sh, tree, &problems);
-  if (err == 0 && !sh->o->quiet) warn_outside(ws, jobs);
+  fs_err err = sort_problems(walk->walkers, n, &problems);
+  if (err == 0) err = join(tree, walk->walkers, n);
+  if (err == 0) err = take_problems(walk, tree, &problems);
+  if (err == 0 && !walk->o->quiet) warn_outside(walk->walkers, n);
   free(problems.all);
   return err;
 }
 
-fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source) {
+fs_err fs_walk_open(struct fs_walk *walk, const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source) {
   const struct fs_source *src = &tree->sources[source];
-  struct shared sh = {.o = o,
-                      .tree = tree,
-                      .source = src,
-                      .number = source,
-                      .root = src->fd,
-                      .user = geteuid(),
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .more = PTHREAD_COND_INITIALIZER};
+  *walk = (struct fs_walk){.o = o,
+                           .tree = tree,
+                           .source = src,
+                           .number = source,
+                           .root = src->fd,
+                           .user = geteuid(),
+                           .jobs = o->jobs,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .more = PTHREAD_COND_INITIALIZER,
+                           .walkers = calloc(o->jobs + 1u, sizeof *walk->walkers)};
+  if (walk->walkers == NULL) return -ENOMEM;
+  for (unsigned i = 0; i <= o->jobs; i++) walk->walkers[i].walk = walk;
+  return 0;
+}
+
+fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t source) {
+  struct fs_walk walk;
   struct stat st;
-  if (fstat(src->fd, &st) < 0) return -errno;
-  fs_links_init(&sh.links, src, o);
-  struct walker *ws = calloc(o->jobs, sizeof *ws);
-  if (ws == NULL) return -ENOMEM;
-  for (unsigned i = 0; i < o->jobs; i++) ws[i].sh = &sh;
-  fs_err err = walk_all(&sh, ws, o->jobs, &st, tree);
-  for (size_t i = 0; i < sh.n; i++) free(sh.stack[i].path);
-  free(sh.stack);
-  free_walkers(ws, o->jobs);
+  if (fstat(tree->sources[source].fd, &st) < 0) return -errno;
+  fs_err err = fs_walk_open(&walk, o, tree, source);
+  if (err < 0) return err;
+  walk.dev = st.st_dev;
+  fs_links_init(&walk.links, walk.source, o);
+  err = walk_all(&walk, &st);
+  if (err == 0) err = take_all(&walk, tree);
+  fs_walk_close(&walk);
   return err;
 }
 
 void fs_tree_free(struct fs_tree *tree) {
-  for (size_t i = 0; i < tree->n; i++) fs_item_drop_blocks(&tree->items[i]);
+  fs_block_file_close(&tree->blocks);
   free(tree->items);
   fs_arena_free(&tree->text);
   fs_sources_close(tree);

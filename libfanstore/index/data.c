@@ -89,49 +89,81 @@ static fs_err fs_number_records(struct fs_layout *l) {
 
 /* ---- the totals ---- */
 
-/* A block of an entry, by numbers: there may be millions. */
-struct fs_block_ref {
-  uint32_t entry, block;
-};
-struct fs_block_refs {
-  struct fs_block_ref *all;
-  uint64_t n;
+/*
+ * The places of blocks, of which files may share some. There may be any number of them. So a pass over
+ * all entries looks at the places in [from, to) only, and has them in a hash table of bounded size. If
+ * they are too many for it, the pass is repeated with the lower half of [from, to). If they are few, the
+ * next pass takes twice as wide a range, since some blocks are small and others large.
+ */
+#define FS_PLACES (1u << 20) /* slots of the table, at most */
+struct fs_places {
+  uint64_t *slot; /* place + 1; 0: free */
+  uint64_t size, used;
+  const uint64_t *base; /* of each partition: the sizes of those before it */
+  uint64_t from, to;
+  uint64_t sum; /* of the stored bytes in this pass */
 };
 
-static struct fs_built_block fs_block_of(const struct fs_layout *l, const struct fs_block_ref *ref) {
-  struct fs_build_file f;
-  fs_layout_get(l, ref->entry, &f);
-  return f.blocks[ref->block];
+/* Adds a block, unless its place is there. Returns false if the table is full. */
+static bool fs_places_add(struct fs_places *p, uint64_t place, uint32_t stored_len) {
+  const uint64_t hash = (place + 1) * 0x9e3779b97f4a7c15u;
+  for (uint64_t i = ((hash >> 32) * p->size) >> 32;; i = i + 1 < p->size ? i + 1 : 0) {
+    if (p->slot[i] == place + 1) return true;
+    if (p->slot[i] != 0) continue;
+    if (p->used * 4 >= p->size * 3) return false;
+    p->slot[i] = place + 1;
+    p->used++;
+    p->sum += stored_len;
+    return true;
+  }
 }
 
-static int fs_block_order(const void *pa, const void *pb, void *ctx) {
-  const struct fs_built_block a = fs_block_of(ctx, pa), b = fs_block_of(ctx, pb);
-  if (a.partition != b.partition) return a.partition < b.partition ? -1 : 1;
-  return (a.offset > b.offset) - (a.offset < b.offset);
+static fs_err fs_add_places(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  struct fs_places *p = ctx;
+  (void)l, (void)i;
+  for (uint64_t k = 0; k < f->nblocks; k++) {
+    const struct fs_built_block *b = &f->blocks[k];
+    const uint64_t place = p->base[b->partition] + b->offset;
+    if (place >= p->from && place < p->to && !fs_places_add(p, place, b->stored_len)) return -EAGAIN;
+  }
+  return 0;
 }
 
-static fs_err fs_list_blocks(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
-  struct fs_block_refs *refs = ctx;
-  if (f->nblocks > UINT32_MAX) return fs_layout_refuse(l, "has too many blocks", f);
-  for (uint64_t k = 0; refs->all && k < f->nblocks; k++)
-    refs->all[refs->n + k] = (struct fs_block_ref){(uint32_t)i, (uint32_t)k};
-  refs->n += f->nblocks;
+/* Prepares the next pass: behind this one, or if it was too wide for the table, over its lower half. */
+static void fs_places_next(struct fs_places *p, bool fits, uint64_t end) {
+  const uint64_t width = p->to - p->from;
+  uint64_t next = width;
+  if (!fits) next = (width + 1) / 2;
+  if (fits && p->used * 8 <= p->size * 3) next += FS_MIN(width, end); /* half of what it holds */
+  if (fits) p->from = p->to;
+  p->to = p->from + FS_MIN(next, end - p->from);
+  p->used = p->sum = 0;
+}
+
+static fs_err fs_count_blocks(struct fs_layout *l, uint64_t i, const struct fs_build_file *f, void *ctx) {
+  (void)l, (void)i;
+  *(uint64_t *)ctx += f->nblocks;
   return 0;
 }
 
 /* Sums the stored bytes. A block that several files share counts once. */
 static fs_err fs_sum_stored(struct fs_layout *l) {
-  struct fs_block_refs refs = {0};
-  fs_err err = fs_each_inode(l, fs_list_blocks, &refs);
-  if (err < 0 || refs.n == 0) return err;
-  FS_AUTO_FREE struct fs_block_ref *all = refs.all = malloc(refs.n * sizeof(*all));
-  if (!all) return -ENOMEM;
-  refs.n = 0;
-  fs_each_inode(l, fs_list_blocks, &refs);
-  qsort_r(all, refs.n, sizeof(*all), fs_block_order, l);
-  for (uint64_t i = 0; i < refs.n; i++) {
-    if (i > 0 && fs_block_order(&all[i - 1], &all[i], l) == 0) continue;
-    l->hdr.stored_bytes += fs_block_of(l, &all[i]).stored_len;
+  FS_AUTO_FREE uint64_t *base = malloc((l->b->nparts + 1) * sizeof(*base));
+  uint64_t end = 0, blocks = 0;
+  if (!base) return -ENOMEM;
+  for (uint64_t k = 0; k < l->b->nparts; k++) {
+    base[k] = end;
+    end += l->b->parts[k].size;
+  }
+  fs_each_inode(l, fs_count_blocks, &blocks);
+  struct fs_places p = {.size = FS_MIN(blocks + blocks / 3 + 4, (uint64_t)FS_PLACES), .base = base, .to = end};
+  FS_AUTO_FREE uint64_t *slot = p.slot = calloc(p.size, sizeof(*slot));
+  if (!slot) return -ENOMEM;
+  while (p.from < end) {
+    const bool fits = fs_each_inode(l, fs_add_places, &p) == 0;
+    if (fits) l->hdr.stored_bytes += p.sum;
+    fs_places_next(&p, fits, end);
+    if (p.from < end) memset(slot, 0, p.size * sizeof(*slot));
   }
   return 0;
 }

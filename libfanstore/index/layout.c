@@ -154,7 +154,8 @@ static void fs_emit_entries(const struct fs_layout *l, uint64_t *samples, struct
 
 /* ---- the other sections ---- */
 
-/* Returns -EOVERFLOW if too many names have the same hash: only if they were chosen for this. */
+/* Returns -EOVERFLOW if too many names have the same hash: only if they were chosen for this. It stops at
+   the first one that is too far from its place, so that a million of them do not take hours. */
 static fs_err fs_emit_buckets(struct fs_layout *l, struct fs_out *o) {
   const uint64_t count = l->hdr.section[FS_SEC_BUCKETS].count, mask = count - 1;
   FS_AUTO_FREE uint64_t *buckets = calloc(count, sizeof(*buckets));
@@ -164,11 +165,11 @@ static fs_err fs_emit_buckets(struct fs_layout *l, struct fs_out *o) {
     fs_layout_get(l, i, &f);
     uint64_t hash = fs_xxh3(f.path, strlen(f.path)), at = hash & mask;
     uint32_t probes = 1;
-    for (; buckets[at] != 0; probes++) at = (at + 1) & mask;
-    buckets[at] = hash >> 32 << 32 | (i + 1);
+    for (; buckets[at] != 0 && probes <= FS_PROBE_MAX; probes++) at = (at + 1) & mask;
     l->hdr.max_probe = FS_MAX(l->hdr.max_probe, probes);
+    if (probes > FS_PROBE_MAX) return -EOVERFLOW;
+    buckets[at] = hash >> 32 << 32 | (i + 1);
   }
-  if (l->hdr.max_probe > FS_PROBE_MAX) return -EOVERFLOW;
   fs_emit(o, buckets, count * sizeof(*buckets));
   return 0;
 }

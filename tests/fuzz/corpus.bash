@@ -9,6 +9,7 @@ kept=$root/tests/fuzz/corpus/${target#fuzz_}.tar.gz
 options=() leaks=1
 case $target in
   fuzz_daemon*) options=(-max_len=2048 -len_control=0) leaks=0 ;; # a daemon never ends
+  fuzz_nodes_*) options=(-max_len=256 -len_control=0 -close_fd_mask=3) leaks=0 ;; # a rank's memory ends with its process
   fuzz_path) options=(-max_len=64) ;;
   fuzz_prepare_archive) options=(-max_len=20480 -close_fd_mask=3) ;;
   fuzz_control | fuzz_launch_options | fuzz_prepare_*) options=(-max_len=4096 -close_fd_mask=3) ;; # they tell what is wrong
@@ -29,6 +30,13 @@ case $target in
     clang -Os -s -nostartfiles -Wl,-e,main -o "$corpus/seed-program" "$work/a.c"
     clang -Os -s -shared -nostdlib -o "$corpus/seed-library" "$work/a.c"
     clang -Os -s -static -nostdlib -Wl,-e,main -o "$corpus/seed-static" "$work/a.c"
+    ;;
+  *nodes*) # eight bytes change one message: which, how, where, a value
+    "$python" -c 'import struct, sys
+for message in range(45 if "lead" in sys.argv[2] else 20):
+  for how in (message % 10, (message + 5) % 10):
+    with open("%s/seed-%d-%d" % (sys.argv[1], message, how), "wb") as f:
+      f.write(struct.pack("<BBHI", message, how, 4 + 4 * (message % 7), how) + b"abcd" * 4)' "$corpus" "$target"
     ;;
   *names*) # a call and a record that are good
     "$python" -c 'import struct, sys

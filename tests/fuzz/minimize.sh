@@ -12,7 +12,7 @@ for target in "${targets[@]}"; do
   work=$(mktemp -d)
   mkdir "$work/small" "$work/least"
   find "build/fuzz-corpus/$target" -type f -size -2049c -exec cp -t "$work/small" {} +
-  ASAN_OPTIONS=detect_leaks=0 "$program" -merge=1 -set_cover_merge=1 -verbosity=0 -close_fd_mask=3 "$work/least" "$work/small"
+  FUZZ_CORPUS=$work TMPDIR=$work ASAN_OPTIONS=detect_leaks=0 "$program" -merge=1 -set_cover_merge=1 -verbosity=0 -close_fd_mask=3 "$work/least" "$work/small"
   to=tests/fuzz/corpus/${target#fuzz_}.tar.gz
   tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$work/least" -cf - . | gzip -9n >"$to.new"
   mv "$to.new" "$to"

@@ -9,6 +9,7 @@ program=$(find "$root/build" -path "*/san-*fuzzer*/tests/fuzz/$target" | head -n
 . "$root/tests/fuzz/corpus.bash"
 
 export ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export FUZZ_CORPUS=$corpus
 cd "$work" # a crash leaves its input here
 run=()
 if [ "$target" = fuzz_path ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then # paths are those of a tmpfs there
@@ -18,6 +19,7 @@ if [ "$target" = fuzz_path ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/nul
 fi
 "${run[@]}" "$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=3000 -print_final_stats=1 \
   -verbosity=0 -artifact_prefix="$work/" "${options[@]}" "$corpus" || {
+  [ $? != 78 ] || skip "this kernel has no Landlock, and a changed message may write anywhere"
   mkdir -p "$root/build/fuzz-crashes"
   cp crash-* leak-* oom-* timeout-* "$root/build/fuzz-crashes/" 2>/dev/null || true
   fail "$target; its input is in build/fuzz-crashes"

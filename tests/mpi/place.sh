@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rest: killed at any moment
 # timeout: 180
 # Staging from node to node: each partition is read from shared storage once, whatever the number of copies, and not at
-# all if some node has it; what a node that is stopped, killed, or gives wrong bytes does to the others.
+# all if some node has it; what a node that is stopped, killed, or gives wrong bytes does to the others. place_kills.sh kills
+# at random moments.
 . "$(dirname "$0")/../functions.sh"
 cd "$work"
 ok() { echo "ok - $* ($SECONDS s)"; }
@@ -37,22 +37,6 @@ from_shared() {
 }
 
 daemon() { "$kill_daemon" "$1" "$work/local" pid; }
-if [ -n "$(half '' kills)" ]; then
-  for ms in 100 150 200 250 300 350 400 450 500 550 600 650 700 800 900; do
-    rm -rf local/*
-    place 3 2 >/dev/null 2>&1 &
-    placing=$!
-    sleep "$(awk "BEGIN { print $ms / 1000 }")"
-    victim=$placing
-    [ $((ms % 100)) = 0 ] || victim=$(daemon $((ms / 50 % 3))) || victim=$placing
-    kill -9 "$victim" 2>/dev/null || :
-    wait "$placing" 2>/dev/null || :
-    place 3 2 2>err || fail "$ms: $(cat err)"
-    whole 2 more
-  done
-  ok "killed at any moment, and begun again"
-fi
-rest && exit
 
 if strace -f --seccomp-bpf -o /dev/null true 2>/dev/null; then
   for how in 2:2 3:2 4:3; do

@@ -63,7 +63,9 @@ refuses 1 'no directory' pack --force source full/precious
 cp -r ds mixed
 touch mixed/precious
 refuses 1 "'precious'" pack --force source mixed
-for f in full mixed; do [ -e $f/precious ] || fail 'a file of the user is gone'; done
+cp -r ds blocks && touch blocks/blocks
+refuses 1 "'blocks'" pack --force source blocks
+for f in full/precious mixed/precious blocks/blocks; do [ -e $f ] || fail 'a file of the user is gone'; done
 pack source ds --partitions 4 --force
 mkdir empty
 pack source empty

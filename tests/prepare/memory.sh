@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# The memory that fs-prepare takes for each file is what docs/fs-prepare.1 says, or less.
+# The memory that fs-prepare takes for each file is what docs/fs-prepare.1 says, or less. A file's size costs none.
 . "$(dirname "$0")/../functions.sh"
 
 # Disks make the test slow and tell nothing.
@@ -11,7 +11,7 @@ own=$(mktemp -d /dev/shm/fst.XXXXXX)
 trap 'rm -rf "$own"' EXIT
 cd "$own"
 "$python" - "$bin/fs-prepare" <<'PY'
-import os, subprocess, sys
+import os, subprocess, sys, time
 
 prepare = sys.argv[1]
 FEW, MANY = 5000, 100000  # files, of which each 1000 have a directory
@@ -43,6 +43,30 @@ def each(what, most, *words):
     assert bytes_each <= most, f"{what}: more than {most} bytes a file"
 
 
+def peak_of_its_own(*command):
+    """The most memory that the kernel could not take back, as the pages of mapped files."""
+    p = subprocess.Popen([prepare, *command], stdout=subprocess.DEVNULL)
+    most = 0
+    while p.poll() is None:
+        with open(f"/proc/{p.pid}/status") as f:
+            most = max([most] + [int(line.split()[1]) * 1024 for line in f if line.startswith("RssAnon")])
+        time.sleep(0.002)
+    assert p.returncode == 0, (command, p.returncode)
+    return most
+
+
+def each_block(what, *words):
+    few, many = (peak_of_its_own(*[w.format(n) for w in words]) for n in (1, 64))
+    print(f"{what}: {few >> 10} KiB with 16384 blocks, {many >> 10} KiB with 1048576")
+    assert many - few < 12 << 20, f"{what}: memory grows with the blocks of a file"
+
+
+for n in (1, 64):
+    os.mkdir(f"large{n}")
+    with open(f"large{n}/file", "wb") as f:
+        f.truncate(n << 28)
+each_block("pack of a large file", "pack", "--codec", "lz4", "--block-size", "16K", "large{}", "dsl{}")
+each_block("its update", "pack", "--update", "large{}", "dsl{}")
 tree(FEW), tree(MANY)
 each("pack", 180, "pack", "--codec", "raw", "source{}", "ds{}")
 each("update", 200, "pack", "--update", "source{}", "ds{}")

@@ -18,9 +18,7 @@ expect_status 0 "${pack[@]}" source ds1
 [ ! -s err ] || fail 'progress is told more than once a minute'
 ok 'lines of progress'
 
-mkdir more
-for i in {1..20}; do { echo "$i"; cat text text text text; } >"more/$i"; done
-expect_status 0 "${pack[@]}" --json-progress progress more ds2
+FANSTORE_TEST_PROGRESS_MS=100 expect_status 0 "${pack[@]}" --json-progress progress source ds2 # an object each 100 ms
 "$python" - progress <<'PY'
 import json, sys
 seen = [json.loads(line) for line in open(sys.argv[1])]

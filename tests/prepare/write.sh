@@ -48,3 +48,33 @@ expect_status 1 bash -c 'ulimit -f 3001 && "$@"' - "$prepare" pack --codec raw -
 one_line err 'limited: .*File too large'
 [ -z "$(find . -maxdepth 1 -name '*limited*')" ] || fail 'a write that fails leaves something behind'
 ok 'a limit in the middle of a page is one line'
+
+# File systems that map no files to be written, do not reserve space, or fail after they reserved it.
+cat >unmapped.c <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
+  errno = ENODEV;
+  if (fd >= 0 && (flags & MAP_SHARED)) return MAP_FAILED;
+  return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
+}
+C
+cc -shared -fPIC -O1 -o unmapped.so unmapped.c
+mkdir large
+head -c 9000001 /dev/zero | tr '\0' x >large/file
+expect_status 0 "$prepare" pack --codec lz4 large mapped.ds
+LD_PRELOAD=./unmapped.so expect_status 0 "$prepare" pack --codec lz4 large unmapped.ds
+diff -r mapped.ds unmapped.ds || fail 'without a mapping the bytes differ'
+if strace -o /dev/null true 2>/dev/null; then
+  strace -f -o /dev/null -e inject=fallocate:error=EOPNOTSUPP "$prepare" pack --codec lz4 large unreserved.ds >/dev/null
+  diff -r mapped.ds unreserved.ds || fail 'without reserved space the bytes differ'
+  expect_status 1 strace -f -o /dev/null -e inject=fallocate:retval=0 "$prepare" pack --codec lz4 large nowhere.ds 2>err
+  one_line err 'a mapped file cannot be .*full or fails'
+fi
+mkdir slow && truncate -s 8G slow/file
+expect_status 135 timeout --preserve-status -s BUS 0.2 "$prepare" pack -j1 --codec lz4hc:12 slow bus.ds 2>err
+[ ! -s err ] || fail "a bus error of another kind: $(cat err)"
+ok 'the blocks of large files on poor file systems'

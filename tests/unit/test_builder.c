@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Limits of what an index's header says: of the hash table in one of many names, of all fields of a small one; and of
- * its entries. */
+ * its entries. How the builder counts stored bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +33,59 @@ static void test_probe_bound(void **state) {
   assert_int_equal(fs_index_attach(out, size, &ix, why, sizeof(why)), -EBADMSG);
   assert_non_null(strstr(why, "hash table"));
   fs_builder_release(out, size);
+  fs_builder_free(b);
+}
+
+static uint64_t rotated(uint64_t x, unsigned n) {
+  n %= 64;
+  return n == 0 ? x : x << n | x >> (64 - n);
+}
+
+/* Returns the 64 bits from which XXH3 makes this hash of 8 bytes: its steps backwards. */
+static uint64_t unhash(uint64_t h) {
+  uint64_t inverse = 1;
+  for (int i = 0; i < 6; i++) inverse *= 2 - 0x9FB21C651E98DF25u * inverse;
+  h ^= h >> 28 ^ h >> 56;
+  h *= inverse;
+  h ^= (h >> 35) + 8;
+  h *= inverse;
+  for (unsigned i = 1; i < 64; i *= 2) h ^= rotated(h, 49 * i) ^ rotated(h, 24 * i); /* all 6: 63 times one */
+  return h;
+}
+
+static uint64_t halves_of(const char *name) {
+  uint32_t half[2];
+  memcpy(half, name, sizeof(half));
+  return (uint64_t)half[0] << 32 | half[1];
+}
+
+static fs_err put_nothing(void *ctx, uint64_t at, const void *data, size_t n) {
+  (void)ctx, (void)at, (void)data, (void)n;
+  return 0;
+}
+
+/* Names that were chosen to have one place in the hash table are refused at the first one that is too far from it. */
+static void test_chosen_names(void **state) {
+  const uint64_t flip = halves_of("FanStore") ^ unhash(fs_xxh3("FanStore", 8));
+  char why[256] = "";
+  struct fs_index_header h;
+  struct fs_builder *b = fs_builder_new(FIX_BLOCK, FS_ALIGN);
+  unsigned count = 0;
+  (void)state;
+  assert_int_equal(fs_builder_add(b, &(struct fs_build_file){.path = "", .mode = S_IFDIR | 0755}), 0);
+  for (uint64_t i = 1; count < 20000; i++) {
+    const uint64_t halves = unhash(i << 32) ^ flip;
+    const uint32_t half[2] = {(uint32_t)(halves >> 32), (uint32_t)halves};
+    char name[9] = "";
+    memcpy(name, half, sizeof(half));
+    if (strlen(name) != 8 || strchr(name, '/')) continue;
+    assert_int_equal(fs_xxh3(name, 8), i << 32);
+    assert_int_equal(fs_builder_add(b, &(struct fs_build_file){.path = name, .mode = S_IFREG | 0644}), 0);
+    count++;
+  }
+  assert_int_equal(fs_builder_write(b, put_nothing, NULL, &h, why, sizeof(why)), -EINVAL);
+  assert_string_equal(why, "too many names have the same hash");
+  assert_int_equal(h.max_probe, FS_PROBE_MAX + 1);
   fs_builder_free(b);
 }
 
@@ -191,10 +244,62 @@ static void test_codecs(void **state) {
   fs_builder_release(made, size);
 }
 
+enum { SMALL = 900000, SMALL_BYTES = 10, LARGE = 1000, LARGE_BYTES = 8 << 20 };
+
+struct uneven {
+  struct fs_built_block *block;
+  unsigned calls; /* for the small blocks */
+};
+
+static void get_uneven(void *ctx, uint64_t i, struct fs_build_file *f) {
+  static const struct fs_build_file root = {.path = "", .mode = S_IFDIR | 0755};
+  struct uneven *u = ctx;
+  *f = (struct fs_build_file){.path = "a", .mode = S_IFREG | 0644, .codec = FS_CODEC_LZ4, .blocks = u->block};
+  if (i == 2) f->path = "b", f->blocks = u->block + SMALL;
+  f->nblocks = i == 2 ? LARGE : SMALL;
+  f->size = f->nblocks * LARGE_BYTES;
+  if (i == 0) *f = root;
+  u->calls += i == 1;
+}
+
+static fs_err drop(void *ctx, uint64_t at, const void *data, size_t n) {
+  (void)ctx, (void)at, (void)data, (void)n;
+  return 0;
+}
+
+/* More blocks than the table of places holds, at a small part of the places: a few passes count them all. */
+static void test_stored_bytes_of_uneven_blocks(void **state) {
+  struct uneven u = {.block = malloc((SMALL + LARGE) * sizeof(*u.block))};
+  struct fs_index_header h;
+  char why[256] = "";
+  uint64_t at = FS_PART_HEADER_SIZE;
+  (void)state;
+  for (unsigned i = 0; i < SMALL + LARGE; i++) {
+    const uint32_t n = i < SMALL ? SMALL_BYTES : LARGE_BYTES;
+    u.block[i] = (struct fs_built_block){.offset = at, .stored_len = n};
+    at += n;
+  }
+  u.block[1] = u.block[0]; /* a shared block counts once */
+  struct fs_builder *b = fs_builder_new(LARGE_BYTES, FS_ALIGN);
+  const struct fs_part_rec part = {.size = (at + FS_ALIGN - 1) / FS_ALIGN * FS_ALIGN};
+  assert_int_equal(fs_builder_part(b, &part), 0);
+  fs_builder_entries(b, 3, get_uneven, &u);
+  assert_int_equal(fs_builder_write(b, drop, NULL, &h, why, sizeof(why)), 0);
+  assert_int_equal(h.stored_bytes, at - FS_PART_HEADER_SIZE - SMALL_BYTES);
+  print_message("%u calls\n", u.calls);
+  assert_true(u.calls < 100);
+  fs_builder_free(b);
+  free(u.block);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_probe_bound),      cmocka_unit_test(test_impossible_headers),
-      cmocka_unit_test(test_impossible_files), cmocka_unit_test(test_impossible_directories),
-      cmocka_unit_test(test_target_lengths),   cmocka_unit_test(test_codecs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_probe_bound),
+                                     cmocka_unit_test(test_impossible_headers),
+                                     cmocka_unit_test(test_chosen_names),
+                                     cmocka_unit_test(test_impossible_files),
+                                     cmocka_unit_test(test_impossible_directories),
+                                     cmocka_unit_test(test_target_lengths),
+                                     cmocka_unit_test(test_codecs),
+                                     cmocka_unit_test(test_stored_bytes_of_uneven_blocks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

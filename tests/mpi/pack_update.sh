@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# fs-prepare pack --update over emulated nodes: the same bytes as one process; kept partitions are links on shared storage
+# and on the nodes, so the next job stages nothing; an update that changes nothing, or is killed, leaves all as it is.
+# rest: 1 and 4 nodes
+. "$(dirname "$0")/../functions.sh"
+cd "$work"
+"$python" - <<'PY'
+import os, random
+r = random.Random(7)
+os.makedirs("first/d/e")
+for i in range(100):
+    with open("first/d/%03d" % i, "wb") as f: f.write(r.randbytes(3000) + b"text " * 20 * i)
+for i in range(4):
+    with open("first/d/e/large%d" % i, "wb") as f: f.write(r.randbytes(1500000 + i))
+os.link("first/d/010", "first/d/linked")
+os.symlink("010", "first/d/symlink")
+PY
+
+update() { # WHAT SOURCE [OPTION...]: of "one" by one process and of "ds" by $nodes nodes
+  local what=$1 source=$2
+  shift 2
+  "$bin/fs-prepare" pack --update "$@" "$source" one >one.out 2>one.err || fail "$what: $(cat one.err)"
+  "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" "$@" "$source" ds >out 2>err ||
+    fail "$what: $(cat err)"
+  diff -r one ds || fail "$what: other bytes than with one process"
+  grep -qxF -- "$(grep kept one.out)" out || fail "$what: $(cat out)"
+  "$bin/fs-prepare" verify ds >verify.out || fail "$what: $(cat verify.out)"
+}
+read_all() { # WHAT SOURCE: a job finds all of it
+  launch --emulate "$nodes" --local-dir "$work/local" --dataset ds --mount "$mnt" -- diff -r "$2" "$mnt" >out 2>err ||
+    fail "$1: $(cat out err)"
+}
+staged() { grep -oE '[0-9.]+ [KMi]*B staged' err; }
+all_names() { find ds local ! -name local ! -name 'fanstore*' -printf '%p %i %s %T@\n' | sort; }
+
+for nodes in $(half 2 "1 4"); do
+  rm -rf source one ds local
+  cp -a first source
+  "$bin/fs-prepare" pack --mount "$mnt" source one >out
+  "$bin/fs-prepare" pack --mount "$mnt" --local-dir local --emulate "$nodes" source ds >out
+  old=$(find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | head -n 1)
+  rm source/d/0[2-3]* source/d/e/large1
+  mv source/d/005 source/d/renamed
+  printf 'new content\n' >source/d/006
+  cp source/d/e/large0 source/d/a-copy
+  cp source/d/050 source/d/b-copy
+  head -c 900000 /dev/urandom >source/d/new
+  cp source/d/new source/d/new-too
+  ln source/d/011 source/d/000-link
+  cp -al ds before
+  update "$nodes nodes" source
+  grep -q '^  kept .* removed 22 files$' out || fail "$(cat out)"
+  grep -q "^  $nodes node.* each of what is new in " out || fail "$(cat out)"
+  for f in before/part-*; do [ "$f" -ef "ds/${f##*/}" ] || fail "$f was copied"; done
+  read_all "$nodes nodes" source
+  equal "$nodes nodes" '0 B staged' "$(staged)"
+  for f in local/fanstore*/"$old"/part-?????; do
+    [ "$(stat -c %h "$f")" -ge 2 ] || fail "$f: not linked into the new dataset"
+  done
+  rm -rf before
+  echo "ok - $nodes nodes: what is added, changed, removed or equal; 0 B staged, $(grep -oE '[0-9.]+ .iB reused' err)"
+
+  all_names >names
+  update "nothing new" source
+  all_names | diff names - || fail "an update without changes has changed something"
+  tail -n 1 out | grep -q 'MB/s$' || fail "$(cat out)"
+  cp -p source/d/new last && head -c 900000 /dev/urandom >source/d/new && touch -r last source/d/new
+  update "a file of the same size and time" source
+  all_names | diff names - || fail "an update without changes has changed something"
+  touch source/d/e/*
+  update "--checksum" source --checksum
+  grep -q ', packed 878.9 KiB, ' out || fail "$(cat out)"
+  read_all "--checksum" source
+  equal "$nodes nodes, --checksum" '0 B staged' "$(staged)"
+  echo "ok - $nodes nodes: an update without changes, and one by contents"
+
+  # The second one drops partitions, so that new ones get numbers between others. Then some are replicated.
+  mkdir -p small && cp source/d/05? small
+  update "few files" small
+  head -c 400000 /dev/urandom >small/random
+  seq 100000 >small/numbers
+  update "vacant numbers" small --partitions 3
+  equal "vacant partitions" 7 "$("$bin/fs-prepare" info ds | grep -c ' 4096 (4.0 KiB), 0 files')"
+  head -c 300000 /dev/urandom >small/everywhere
+  rm small/numbers
+  update "--replicate" small --partitions 2 --replicate everywhere
+  read_all "--replicate" small
+  echo "ok - $nodes nodes: numbers between others, and replicated files"
+  rm -rf small
+done
+
+# Killed: the dataset and the nodes' copies stay, and the same command goes on.
+seq 1000000 4000000 >source/slow
+all_names | grep -v '/.pack-' >names
+begun() { [ -n "$(find local -path '*/.pack-*/part-*' 2>/dev/null)" ]; }
+FANSTORE_TEST_CHECKPOINT_MS=600000 \
+  "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate 2 --codec lz4hc:12 --jobs 1 source ds >out 2>err &
+packing=$!
+wait_until 20 begun
+kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
+status=0
+wait "$packing" || status=$?
+equal "status after a kill" 1 "$status"
+one_line err 'was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
+all_names | grep -v '/.pack-' | diff names - ||
+  fail "a killed update has changed something"
+nodes=2
+update "after a kill" source
+equal "left after a killed one" "" "$(find local -name '.pack-*'; ls -d .ds.partial-* 2>/dev/null)"
+read_all "after a kill" source
+echo "ok - a killed update"
+
+expect_status 2 "$bin/fs-prepare" pack --update --nodes-only --local-dir local --emulate 2 source ds
+one_line err 'pack: --nodes-only: leave out --update, which takes the old partitions from DATASET$'
+"$bin/fs-prepare" pack --nodes-only --local-dir local --emulate 2 source only >out
+expect_status 1 "$bin/fs-prepare" pack --update --local-dir local --emulate 2 source only
+one_line err 'only: its partitions are on the nodes only \(--nodes-only\); '
+expect_status 1 "$bin/fs-prepare" pack --update --block-size 64K --local-dir local --emulate 2 source ds
+one_line err 'another --block-size'
+no_leftovers
+echo "ok - refused in one line"
