@@ -27,13 +27,14 @@ LINT_TOOLS := $(wildcard $(addprefix tests/lint/,format.sh shell.sh cppcheck.sh 
 
 # Archives, so that a test pulls in only what it uses. Objects of one name in two directories are both kept (ar q).
 test_lib = $(O)/libtest-$(1).a
-TEST_LIBS := $(foreach l,common client daemon launch prepare preload,$(call test_lib,$(l)))
+TEST_LIBS := $(foreach l,common client daemon launch nodes prepare preload,$(call test_lib,$(l)))
 $(call test_lib,common): $(COMMON_OBJ)
 $(call test_lib,client): $(CLIENT_OBJ)
 $(call test_lib,daemon): $(DAEMON_OBJ)
 $(call test_lib,launch): $(filter-out %/main.o,$(LAUNCH_OBJ))
 $(call test_lib,prepare): $(filter-out %/main.o,$(PREPARE_OBJ))
 $(call test_lib,preload): $(PRELOAD_OBJ)
+$(call test_lib,nodes): $(filter-out %/main.o,$(NODES_OBJ)) $(STAGED_OBJ)
 $(TEST_LIBS):
 	@rm -f $@; mkdir -p $(@D)
 	$(Q)ar qcsD $@ $^
@@ -42,12 +43,13 @@ lib_client := client common
 lib_daemon := daemon common
 lib_launch := launch common
 lib_prepare := prepare common
+lib_nodes := nodes common
 lib_preload := preload client common
 lib_channel := daemon client common
 # test_daemon_* and fuzz_daemon link the daemon's parts, *_launch_*, test_placement and fuzz_elf and fuzz_live fs-launch's,
-# test_prepare_* fs-prepare's, test_preload_* the wrappers, test_channel_* daemon and client; all others the client and
-# what is below it.
-test_kind = $(or $(findstring channel_,$(1)),$(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
+# test_prepare_* fs-prepare's, *_nodes_* those of its pack over nodes, test_preload_* the wrappers, test_channel_* daemon
+# and client; all others the client and what is below it.
+test_kind = $(or $(findstring channel_,$(1)),$(findstring nodes_,$(1)),$(findstring daemon_,$(patsubst %fuzz_daemon,daemon_,$(1))),$(findstring launch_,$(1)),$(findstring prepare_,$(1)),$(findstring preload_,$(1)),$(if \
   $(or $(findstring placement,$(1)),$(filter fuzz_elf% fuzz_live%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
@@ -120,12 +122,12 @@ check-clients: ## programs print on the mount what they print on the directory: 
 	  $(RUN) -j $(AT_ONCE) -t 900 $(CLIENTS:%=tests/clients/%.sh); status=$$?; \
 	awk '{ c += $$1; n += $$2; d += $$3; k += $$4 } END { printf "clients: %d cases, %d comparisons, %d differences, " \
 	  "%d known ones\n", c, n, d, k }' $(CLIENTS_COUNTS); exit $$status
-# Cases of each group that between them call most of the library. Left out: Python, for its time, and programs that lie in
-# the dataset, whose real copies (/proc/self/fd/N) valgrind cannot start.
-CLIENTS_VALGRIND ?= list/(ls-lR|stat-all|find-execdir|test-r)$$|text/(each-md5sum|each-sort|head-leaves-offset|grep-r|dd)$$|$\
+# Cases of each group that between them call most of the library, and start few processes: each costs valgrind a second. Left
+# out: Python, for its time, and programs that lie in the dataset, whose real copies (/proc/self/fd/N) valgrind cannot start.
+CLIENTS_VALGRIND ?= list/(ls-lR|stat-all|find-execdir-many|test-r)$$|text/(each-md5sum|head-leaves-offset|grep-r)$$|$\
   copy/(cp-a|rsync-a|tar-cx|rm|redirections)$$|$\
   shell/(exec-5|exec-0|children-share-offset|globs|coproc|perl-fds|dash)$$|$\
-  programs/(git-log-repo|git-status|sqlite)$$
+  programs/(git-status|sqlite)$$
 check-clients-valgrind: ## some of them under valgrind: no errors of memory in the library, no crashes
 	@tests/setup/packages.sh build check clients ci
 	@$(SUB) all
@@ -133,12 +135,12 @@ check-clients-valgrind: ## some of them under valgrind: no errors of memory in t
 	  $(RUN) -j $(AT_ONCE) -t 1800 -p valgrind/ $(addprefix tests/clients/,$(addsuffix .sh,list text copy shell programs))
 # Not these: with the sanitizer's run-time alone, without the library, curl (languages asks its servers by it) and gdb
 # hang, and man's sandbox refuses. PyTorch takes too long.
-check-clients-asan: ## almost all of them with a library under AddressSanitizer
+check-clients-asan: ## almost all of them with a library under AddressSanitizer and UBSan
 	@tests/setup/packages.sh build check clients
 	@$(SUB) all
-	@$(SUB) SAN=address lib
+	@$(SUB) SAN=address,undefined lib
 	@FS_BUILD=$(CURDIR)/$(B) FS_CLIENTS_MODES=asan FS_CLIENTS_EXCEPT='^programs/(curl|gdb.*|less-man)$$' \
-	  FS_ASAN_LIB=$(CURDIR)/build/san-address/lib/libfanstore.so \
+	  FS_ASAN_LIB=$(CURDIR)/$(ASAN_B)/lib/libfanstore.so \
 	  $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(patsubst %,tests/clients/%.sh,$(filter-out languages python_torch,$(CLIENTS)))
 
 check-systems: ## Debian 11 and 13 in roots that are kept: builds, and programs with this library (as root)
@@ -184,14 +186,17 @@ asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@mkdir -p $(MIXED)/bin $(MIXED)/lib $(MIXED)/tests; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
 	@cp -r $(B)/tests/helpers $(MIXED)/tests
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
-tsan: ## unit tests with ThreadSanitizer
-	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ \
+	  FS_KILLS=2 FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
+# A test in which nothing starts a thread has no races: ThreadSanitizer would say nothing of it.
+THREADLESS := for t in $(UNIT_SRC:tests/%.c=build/san-thread/tests/%); do \
+  nm $$t | awk '/pthread_create/ { threads = 1 } END { exit NR == 0 || threads }' && echo $$t; done | xargs
+tsan: ## the unit tests that start threads, with ThreadSanitizer
+	@$(SUB) SAN=thread check-bin
+	@$(MAKE) --no-print-directory check-unit SAN=thread PREFIX_NAME=tsan/ UNIT_SKIP="$$($(THREADLESS))" \
 	  WRAPPER='setarch -R env TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1'
 sanitized: ## build what asan, tsan, fuzz and check-clients-asan run
-	@$(SUB) SAN=address,undefined check-bin $(ASAN_PROGRAMS)
+	@$(SUB) SAN=address,undefined lib check-bin $(ASAN_PROGRAMS)
 	@$(SUB) SAN=thread check-bin
-	@$(SUB) SAN=address lib
 	@$(SUB) CC=clang SAN=$(FUZZ_SAN) fuzz-bin
 # Not under valgrind: tests of limits and numbers of descriptors (valgrind has its own up there), of bad pointers, of
 # deadlines, of system calls that valgrind does not know, and those that run themselves again.
@@ -226,7 +231,7 @@ fuzz-coverage: ## how much of what they are about the corpora of `make fuzz` rea
 
 model: ## model checking of the protocols in shared memory, and of the same with faults in them
 	@tests/setup/packages.sh ci
-	@$(RUN) -j $(AT_ONCE) -t 600 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
+	@$(RUN) -j $(AT_ONCE) -t 1500 $(foreach m,$(notdir $(basename $(filter-out %/memory.pml,$(wildcard tests/model/*.pml)))),'model/$(m)=tests/model/run.sh tests/model/$(m).pml')
 
 ALL_C = $(COMMON_SRC) $(CLIENT_SRC) $(filter %.c,$(PRELOAD_SRC)) $(DAEMON_SRC) $(MPI_SRC) $(PREPARE_SRC) $(NODES_SRC) \
   $(LAUNCH_SRC) $(FANSTORED_SRC) $(STATIC_SRC) $(UNIT_SRC) tests/unit/channel_client.c $(FUZZ_SRC) $(HELPER_SRC) $(wildcard bench/*.c)
@@ -246,4 +251,4 @@ example-report: ## make docs/examples/report.html anew (two minutes)
 demo: ## train from two emulated nodes and from the plain directory: same losses, and where the reads came from
 	@tests/setup/packages.sh build demo
 	@$(SUB) all
-	@tests/demo/run.sh
+	@tests/demo/run.sh $(DEMO_ARGS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # What the lints share: strict mode, the source tree as the current directory, `sources GLOB...` (the files of the tree
-# that match, tracked or new, never build output), `complain LINE`, and `verdict`, which ends a lint.
+# that match, tracked or new, never build output), `recent GLOB...` (which may be fewer), `complain LINE`, and `verdict`, which ends a lint.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck disable=SC2034 # for the lints
@@ -20,6 +20,16 @@ sources() { # GLOB...
   else
     local g
     for g in "$@"; do find . \( -path ./build -o -path ./.git \) -prune -o -type f -path "./$g" -print | sed 's|^\./||'; done | sort -u
+  fi
+}
+# recent GLOB...: sources; with LINT_COMMITS=N only those that the last N commits changed, and those that are changed now
+recent() {
+  local changed
+  if [ -n "${LINT_COMMITS:-}" ] &&
+    changed=$({ git log -n "$LINT_COMMITS" --name-only --format= && git diff --name-only HEAD && git ls-files --others --exclude-standard; } 2>/dev/null); then
+    sources "$@" | grep -xF "$changed" || :
+  else
+    sources "$@"
   fi
 }
 complain() {

@@ -12,7 +12,7 @@ check() { # OPTIONS...: prints what pan says
   # shellcheck disable=SC2086
   spin -a $1 "$model" >spin.log || { cat spin.log && return 1; }
   gcc -O0 -w -DSAFETY -DCOLLAPSE -DMEMLIM=4000 -o pan pan.c
-  timeout 240 ./pan -m1000000 >pan.log
+  timeout 1200 ./pan -m1000000 >pan.log
   cat pan.log
 }
 bad=0

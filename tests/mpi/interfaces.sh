@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 20
+# waits
 # Two hosts where nobody has told Open MPI and UCX which network interface to use (docs/networks.md): a bridge docker0
 # with the same address on each, other names of interfaces, a second network by --network, wrong --network, IPv6 alone.
 . "$(dirname "$0")/../functions.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # timeout: 200
 # long: 23
+# rest: SIGINT and SIGHUP for MPI programs
 # What a signal is for COMMAND's processes with --np: the one that came, and the time to save what they have; a second
 # one, or the end of that time, ends them; and the end of one that failed still ends the others.
 . "$(dirname "$0")/../functions.sh"
@@ -47,9 +48,10 @@ ends() { # STATUS WHAT
   wait "$pid" || got=$?
   [ "$got" = "$1" ] || fail "$2: status $got, not $1: $(cat "$work/out")"
 }
-saves() { # [mpi]
-  local signal
-  for signal in INT:130 TERM:143 HUP:129; do
+saves() { # SIGNALS [mpi]
+  local signal signals=$1
+  shift
+  for signal in $signals; do
     start --np 2 --keep -- 4 "$@"
     kill "-${signal%:*}" "$pid"
     ends "${signal#*:}" "$signal $*"
@@ -60,7 +62,7 @@ saves() { # [mpi]
   echo "ok - the signal that came, and time to save${1:+, in an MPI program}"
 }
 saves_mpi() {
-  if "$python" -c 'import mpi4py' 2>/dev/null; then saves mpi; else say "no mpi4py here"; fi
+  if "$python" -c 'import mpi4py' 2>/dev/null; then saves "$(half TERM:143 "INT:130 HUP:129")" mpi; else say "no mpi4py here"; fi
 }
 
 ended() {
@@ -189,4 +191,6 @@ os.execv(sys.argv[1], sys.argv[1:])' "$bin/fs-launch" --local-dir "$work/local" 
   done
   echo "ok - a signal comes once"
 }
-side_by_side eval saves saves_mpi ended user grouped
+saves_plain() { saves "INT:130 TERM:143 HUP:129"; }
+# shellcheck disable=SC2046 # words
+side_by_side eval saves_mpi $(half 'saves_plain ended user grouped' '')

@@ -83,4 +83,4 @@ four() { deaths 4; }
 random_two() { at_random 2; }
 random_four() { at_random 4; }
 # shellcheck disable=SC2046 # words
-side_by_side eval $(half 'two random_four' 'four random_two others')
+side_by_side eval $(half 'two random_two' 'four random_four others')

@@ -36,7 +36,7 @@ earlier() {
   echo below >"$dir/d00/below/f"
   echo beside >"$dir/d01"
 }
-state() { (cd "$dir" && find . -printf '%p %y %i %m %s %T@ %l ' \( -type f -exec md5sum {} \; -o -printf '\n' \)); }
+state() { (cd "$dir" && find . -printf '%p %y %i %m %s %T@ %l\n' && find . -type f -exec md5sum {} +); }
 # What a plain directory has in the end, with the dataset's names.
 plain_copy() {
   rm -rf "$work/plain" && cp -a "$work/source" "$work/plain"

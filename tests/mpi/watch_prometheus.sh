@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
+# waits
 # timeout: 120
 # Prometheus scrapes fs-launch stats --listen, and node_exporter's textfile collector takes the file of stats --output:
 # both then know a counter of the job. InfluxDB takes its lines, if it is there.

@@ -13,11 +13,14 @@ need_command git objdump
 
 systems_source "$work/source"
 
+# The newer compiler shows its warnings with the usual optimisation. The older one takes half of the time with less.
 build() { # SUITE ROOT TREE
+  local optimised=-O2
+  [ "$1" != bullseye ] || optimised=-O1
   mkdir -p "$3" "$2/ccache"
   git -C "$root" ls-files -z | tar -C "$root" -c --null -T - -f - | tar -x -C "$3" -f -
   enter "$2" /usr/bin/env CCACHE_DIR=/ccache CCACHE_NOHASHDIR=1 OMPI_CC='ccache gcc' \
-    make -s -C "$3" -j"$(nproc)" CC='ccache gcc' WERROR=1 all \
+    make -s -C "$3" -j"$(nproc)" CC='ccache gcc' CFLAGS=$optimised WERROR=1 all \
     build/tests/unit/test_preload_older >"$work/make" 2>&1 || {
     tail -n 30 "$work/make"
     fail "$1: make"
