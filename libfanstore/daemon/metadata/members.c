@@ -3,6 +3,8 @@
    directories get another primary, and that is the rank that was their backup. */
 #include "daemon/metadata/members.h"
 
+#include "ipc/record.h"
+
 void fs_members_all(struct fs_members *m, uint32_t nodes) {
   *m = (struct fs_members){.number = 1, .nodes = nodes, .count = nodes};
   for (uint32_t i = 0; i < nodes; i++) m->bits[i / 64] |= 1ull << i % 64;
@@ -15,7 +17,9 @@ void fs_members_without(struct fs_members *m, uint32_t rank) {
   m->number++;
 }
 
+/* The maker of an output directory comes first: most names in it are made by programs of its node. */
 static uint64_t fs_member_weight(uint64_t dir, uint32_t rank) {
+  if ((dir & FS_OUTPUT_ID) && FS_OUTPUT_ID_RANK(dir) == rank) return UINT64_MAX;
   return fs_mix64(dir * 0x9e3779b97f4a7c15ull + (rank + 1) * 0xd1b54a32d192ed03ull);
 }
 
