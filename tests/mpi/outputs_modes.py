@@ -180,6 +180,53 @@ def between_nodes():
     os.close(here)
 
 
+def ways():
+    """Directories that change above a file which was reached a moment ago by the same path."""
+    changes = (
+        ("nothing", "pass", "pass"),
+        ("renamed", "os.rename('w/a/b', 'w/a/x')", "os.rename('w/a/x', 'w/a/b')"),
+        ("renamed above", "os.rename('w/a', 'w/x')", "os.rename('w/x', 'w/a')"),
+        ("exchanged", "os.rename('w/a/b', 'w/x'), os.rename('w/e', 'w/a/b'), os.rename('w/x', 'w/e')",
+         "os.rename('w/a/b', 'w/x'), os.rename('w/e', 'w/a/b'), os.rename('w/x', 'w/e')"),
+        ("a link", "os.rename('w/a/b', 'w/x'), os.symlink('../e', 'w/a/b')", "os.unlink('w/a/b'), os.rename('w/x', 'w/a/b')"),
+        ("a file", "os.rename('w/a/b', 'w/x'), open('w/a/b', 'w').close()", "os.unlink('w/a/b'), os.rename('w/x', 'w/a/b')"),
+        ("another link", "os.unlink('w/l'), os.symlink('e', 'w/l')", "os.unlink('w/l'), os.symlink('a/b', 'w/l')"),
+        ("not to be searched", "os.chmod('w/a', 0o600)", "os.chmod('w/a', 0o755)"),
+        ("the last not to be searched", "os.chmod('w/a/b', 0o600)", "os.chmod('w/a/b', 0o755)"),
+        ("removed", "os.rename('w/a/b/f', 'w/f'), os.rename('w/a/b/d', 'w/d'), os.rmdir('w/a/b')",
+         "os.mkdir('w/a/b'), os.rename('w/f', 'w/a/b/f'), os.rename('w/d', 'w/a/b/d')"))
+    for d, data in (("w/a/b/d", "of b"), ("w/e/d", "longer: of e")):
+        os.makedirs(d)
+        make(os.path.dirname(d) + "/f", data)
+    os.symlink("a/b", "w/l")
+    paths = [top + way for top in (root + "/", "") for way in
+             ("w/a/b/f", "w//a/./b/f", "w/a/../a/b/f", "w/l/f", "w/l/../b/f", "w/e/../a/b/f", "w/a/b/d/../f", "w/a/b/d/",
+              "w/a/b/d/..", "w/a/b/none", "w/a/b/f/f")]
+
+    def look(text):
+        for path in paths:
+            attempt(f"{text} {path.removeprefix(root)}",
+                    lambda: [oct(os.stat(path).st_mode), str(os.path.isdir(path) or read(path))])
+
+    for text, there_first, there_then in changes:
+        for by in (exec, elsewhere):
+            for change in (there_first, there_then):
+                look("before")
+                print("--", text, by.__name__)
+                by(change)
+                look("after")
+    if os.getuid() != 0:
+        return
+    for d in ("w", "w/a", "w/a/b"):
+        os.chmod(d, 0o600)
+        look("as root")
+        os.seteuid(1)
+        look("as another")
+        os.seteuid(0)
+        look("as root")
+        os.chmod(d, 0o755)
+
+
 def files():
     for bits in (0o000, 0o200, 0o400, 0o444, 0o644):
         for node, maker in (("own", lambda name: make(name)), ("other", lambda name: elsewhere(
@@ -393,7 +440,7 @@ def whatever_the_mode():
         os.close(fd)
 
 
-for part in (directories, between_nodes, files, by_descriptor, seen_at_once, standard_output, times_before_close,
+for part in (directories, between_nodes, ways, files, by_descriptor, seen_at_once, standard_output, times_before_close,
              whatever_the_mode):
     print("==", part.__name__)
     part()

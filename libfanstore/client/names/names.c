@@ -84,42 +84,41 @@ uint64_t fs_output_tree(const struct fs_node *node) {
 
 /*
  * Directories that were walked through: two words for each, found by a hash of directory, tree
- * number and name. Both words hold parts of the hash, 108 bits in all, so that words of two
+ * number and name, or path. Both words hold parts of the hash, 108 bits in all, so that words of two
  * writers, or of another tree, do not fit together.
  */
-#define FS_KNOWN_DIRS 512u
+#define FS_KNOWN_DIRS 1024u
 #define FS_KNOWN_SHIFT 20
 static struct {
-  _Atomic uint64_t hash, rest; /* rest: 44 bits of a second hash, then the number's place */
+  _Atomic uint64_t hash, rest; /* rest: 44 bits of the hash, then the number's place */
 } known[FS_KNOWN_DIRS];
 
-static void known_hash(uint64_t dir, uint64_t tree, const char *name, size_t len, uint64_t h[2]) {
+static void known_hash(const struct fs_known *k, uint64_t h[2]) {
   struct {
-    uint64_t dir, tree;
+    uint64_t dir, tree, as;
     char name[FS_NAME_MAX + 1];
-  } key = {.dir = dir, .tree = tree};
-  memcpy(key.name, name, len);
-  size_t n = offsetof(__typeof__(key), name) + len;
-  h[0] = fs_xxh3(&key, n);
-  key.tree = ~tree;
-  h[1] = fs_xxh3(&key, n) >> FS_KNOWN_SHIFT << FS_KNOWN_SHIFT;
+  } key = {.dir = k->dir, .tree = k->tree, .as = k->as};
+  uint8_t hash[16];
+  memcpy(key.name, k->name, k->len);
+  fs_xxh3_128(&key, offsetof(__typeof__(key), name) + k->len, hash);
+  memcpy(h, hash, sizeof(hash));
+  h[1] = h[1] >> FS_KNOWN_SHIFT << FS_KNOWN_SHIFT;
 }
 
-uint32_t fs_output_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len) {
-  uint64_t h[2], tree = fs_output_tree(node);
-  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN)) return 0;
-  known_hash(dir, tree, name, len, h);
+uint32_t fs_output_known_dir(const struct fs_known *k) {
+  uint64_t h[2];
+  if (k->len > FS_NAME_MAX || (k->tree & FS_TREE_UNKNOWN)) return 0;
+  known_hash(k, h);
   uint64_t rest = atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, memory_order_relaxed);
   if (atomic_load_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, memory_order_relaxed) != h[0]) return 0;
   const uint64_t place = (1ull << FS_KNOWN_SHIFT) - 1;
   return (rest & ~place) == h[1] ? FS_OUTPUT_FIRST + (uint32_t)(rest & place) : 0;
 }
 
-void fs_output_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
-                        uint64_t tree) {
+void fs_output_note_dir(const struct fs_node *node, const struct fs_known *k, uint32_t entry) {
   uint64_t h[2];
-  if (len > FS_NAME_MAX || (tree & FS_TREE_UNKNOWN) || tree != fs_output_tree(node)) return;
-  known_hash(dir, tree, name, len, h);
+  if (k->len > FS_NAME_MAX || (k->tree & FS_TREE_UNKNOWN) || k->tree != fs_output_tree(node)) return;
+  known_hash(k, h);
   atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].rest, h[1] | (entry - FS_OUTPUT_FIRST), memory_order_relaxed);
   atomic_store_explicit(&known[h[0] % FS_KNOWN_DIRS].hash, h[0], memory_order_relaxed);
 }

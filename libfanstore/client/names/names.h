@@ -34,12 +34,20 @@ bool fs_output_record_at(uint32_t slot, uint64_t id, struct fs_record *r);
 const struct fs_entry *fs_names_entry(uint32_t mount, uint32_t dir, const char *name, size_t len);
 /* Looks a name up. Returns 0 with the record, or -ENOENT. */
 fs_err fs_output_look_up(uint64_t dir, const char *name, size_t len, struct fs_answer *a, const struct fs_record **r);
+/* A way to an output directory: from the directory `dir` by a name, or by a path of directories'
+   names only. A path is known together with what the caller may search, a name without. */
+enum fs_known_as { FS_KNOWN_NAME, FS_KNOWN_AS_ROOT, FS_KNOWN_AS_OTHER };
+struct fs_known {
+  uint64_t dir, tree; /* tree: fs_output_tree from before the look-up */
+  const char *name;
+  size_t len;
+  enum fs_known_as as;
+};
 /* Returns the number of a directory that was walked through lately, or 0. */
-uint32_t fs_output_known_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len);
-/* Remembers the number `entry` of a directory for fs_output_known_dir, if the tree's number is
-   still `tree`. */
-void fs_output_note_dir(const struct fs_node *node, uint64_t dir, const char *name, size_t len, uint32_t entry,
-                        uint64_t tree);
+uint32_t fs_output_known_dir(const struct fs_known *k);
+/* Remembers the number `entry` of a directory for fs_output_known_dir, if the tree's number is the
+   same still. */
+void fs_output_note_dir(const struct fs_node *node, const struct fs_known *k, uint32_t entry);
 /* Returns the tree's number, which the caller reads before a question. */
 uint64_t fs_output_tree(const struct fs_node *node);
 /* Returns the number of a record's directory or file in directory `parent`, or -ENFILE. With

@@ -28,14 +28,22 @@ struct walk {
   uint32_t parent;
   struct fs_found *found;
   const struct fs_index *ix; /* NULL in a virtual directory */
+  struct fs_known way;       /* from where the walk came below a mount to the path's last directory */
   size_t real_len;           /* "" stands for "/" */
   char *real;
   char *ahead;            /* what is still to be walked, inside `buf` */
   char buf[2 * PATH_MAX]; /* a current directory and a path, or a target and a rest */
 };
 
-static bool at_end(const char *p) {
-  return p[strspn(p, "/")] == '\0';
+static _Atomic bool any_output; /* a walk has come to one: so the process has its daemon */
+
+static char *past_slashes(char *p) {
+  while (*p == '/') p++;
+  return p;
+}
+
+static bool at_end(char *p) {
+  return *past_slashes(p) == '\0';
 }
 
 static bool is_dots(const char *name, size_t len) {
@@ -90,6 +98,7 @@ static fs_err leave_mount(struct walk *w) {
 /* Puts a symlink's target in front of what is left of the path. */
 static fs_err expand(struct walk *w, const char *target, size_t len) {
   size_t rest = strlen(w->ahead);
+  w->way.len = 0;
   if (++w->links > FS_MAX_LINKS) return -ELOOP;
   if (len == 0) return -ENOENT;
   if (len + 1 + rest + 1 > sizeof(w->buf)) return -ENAMETOOLONG;
@@ -218,7 +227,8 @@ static int enter_record(struct walk *w, const struct fs_node *node, uint64_t dir
   int err = step_record(w, r);
   if (err != 0 || !S_ISDIR(r->mode)) return err;
   fs_output_permits(w->entry, r->mode, tree);
-  fs_output_note_dir(node, dir, name, len, w->entry, tree);
+  fs_output_note_dir(node, &(struct fs_known){.dir = dir, .tree = tree, .name = name, .len = len}, w->entry);
+  atomic_store_explicit(&any_output, true, memory_order_relaxed);
   return 0;
 }
 
@@ -230,12 +240,13 @@ static int step_output(struct walk *w, const char *name, size_t len) {
   uint64_t dir = node == NULL ? 0 : fs_output_dir_id(w->mount, w->entry);
   bool last = at_end(w->ahead);
   if (dir == 0 || !fs_output_maybe(node, dir) || (last && (w->flags & FS_MAKE))) return 1;
-  uint32_t known = last ? 0 : fs_output_known_dir(node, dir, name, len);
+  uint64_t tree = fs_output_tree(node);
+  const struct fs_known way = {.dir = dir, .tree = tree, .name = name, .len = len};
+  uint32_t known = last ? 0 : fs_output_known_dir(&way);
   if (known != 0) {
     w->entry = known;
     return 0;
   }
-  uint64_t tree = fs_output_tree(node);
   fs_err err = fs_output_look_up(dir, name, len, &a, &r);
   if (err != 0) return err == -ENOENT ? 1 : err;
   return enter_record(w, node, dir, name, len, tree, r);
@@ -384,21 +395,53 @@ static enum fs_last kind_of_last(const char *name, size_t len, const char *rest)
   return len == 1 && name[0] == '.' ? FS_LAST_DOT : *rest == '/' ? FS_LAST_SLASH : FS_LAST_NAME;
 }
 
+/* The walk has come below a mount. If it went the way to the path's last directory lately, it goes
+   there at once. */
+static void begin_way(struct walk *w) {
+  w->way.name = w->ahead;
+  if (!atomic_load_explicit(&any_output, memory_order_relaxed) || fs_is_vdir(w->entry)) return;
+  if (fs_mount_list[w->mount].outer && !fs_is_output(w->entry)) return;
+  const char *end = strrchr(w->ahead, '/');
+  const struct fs_node *node = fs_names_node();
+  uint64_t dir = fs_output_dir_id(w->mount, w->entry);
+  if (node == NULL || dir == 0 || end == NULL || end == w->ahead || end[1] == '\0') return;
+  w->way = (struct fs_known){.dir = dir,
+                             .tree = fs_output_tree(node),
+                             .name = w->ahead,
+                             .len = (size_t)(end - w->ahead),
+                             .as = fs_caller_is_root() ? FS_KNOWN_AS_ROOT : FS_KNOWN_AS_OTHER};
+  uint32_t known = fs_output_known_dir(&w->way);
+  if (known == 0) return;
+  w->way.len = 0;
+  w->entry = known;
+  w->ahead += end - w->way.name;
+}
+
+/* The walk is at the end of its way. It went by the names of directories only. */
+static void end_way(struct walk *w) {
+  const struct fs_node *node = fs_names_node();
+  if (node != NULL && w->below && fs_is_output(w->entry) && w->entry != FS_OUTPUT_RECORD)
+    fs_output_note_dir(node, &w->way, w->entry);
+  w->way.len = 0;
+}
+
 static int run(struct walk *w, struct fs_found *f) {
   bool slash = false;
   fs_err err = w->below ? 0 : enter_if_mount(w);
   f->last = FS_LAST_SLASH;
   while (err == 0) {
-    size_t skip = strspn(w->ahead, "/");
-    slash = slash || skip > 0;
-    char *name = w->ahead + skip;
-    size_t len = strcspn(name, "/");
+    if (w->below && w->way.name == NULL) begin_way(w);
+    if (w->way.len > 0 && w->ahead == w->way.name + w->way.len) end_way(w);
+    char *name = past_slashes(w->ahead);
+    slash = slash || name != w->ahead;
+    size_t len = (size_t)(strchrnul(name, '/') - name);
     if (len == 0) return finish(w, slash, f);
     w->ahead = name + len;
     f->out.id = 0;
     f->name_len = (uint32_t)FS_MIN(len, FS_NAME_MAX); /* step_below refuses longer names */
     memcpy(f->name, name, f->name_len);
     f->last = kind_of_last(name, len, w->ahead);
+    if (f->last == FS_LAST_DOTDOT) w->way.len = 0;
     slash = f->last == FS_LAST_DOT; /* "x/." is a directory or an error, as "x/" is */
     if (slash) {
       err = w->below ? check_search(w) : 0;
@@ -419,6 +462,8 @@ static void start(struct walk *w, unsigned flags, struct fs_found *f) {
   w->found = f;
   f->out.id = 0;
   w->links = 0;
+  w->parent = FS_ROOT;
+  w->way = (struct fs_known){0};
   w->below = w->entered = w->climbed = false;
   w->real = f->real;
   w->real_len = 0;
