@@ -31,7 +31,7 @@ inside() {
   # shellcheck disable=SC2016 # expanded inside
   quietly unshare -m bash -c '
     mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && exec chroot "$@"' \
-    inside "$top" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    inside "$top" /usr/bin/env -u TMPDIR PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"
 }
 
