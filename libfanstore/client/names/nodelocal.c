@@ -38,7 +38,11 @@ fs_err fs_nl_path(const struct fs_node *node, const char *dir, const char *name,
 }
 
 void fs_nl_hex(uint64_t v, char out[FS_NL_HEX]) {
-  for (int i = 15; i >= 0; i--, v >>= 4) out[i] = "0123456789abcdef"[v & 15];
+  static const char digit[] = "0123456789abcdef";
+  for (int i = 14; i >= 0; i -= 2, v >>= 8) {
+    out[i] = digit[v >> 4 & 15];
+    out[i + 1] = digit[v & 15];
+  }
   out[16] = '\0';
 }
 

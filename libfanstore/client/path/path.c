@@ -53,19 +53,17 @@ static __attribute__((noinline)) bool is_shadowed(const struct fs_found *f, unsi
   return name_is_shadowed(f, flags, path, local);
 }
 
-/* Looks up the whole rest of an absolute path at once. Returns false if the path must be walked. */
-static bool look_up(const char *path, unsigned flags, struct fs_found *f, int *result) {
-  size_t at, path_len = strlen(path);
-  int i = fs_mount_above(path, path_len, &at);
-  if (i < 0 || path_len >= PATH_MAX) return false;
-  const struct fs_index *ix = fs_mount_ix((uint32_t)i, result);
+/* Looks up at once what is behind path[at] in a mount. Returns false if it must be walked. */
+static bool look_up(uint32_t mount, const char *path, size_t at, size_t path_len, unsigned flags, struct fs_found *f,
+                    int *result) {
+  const struct fs_index *ix = fs_mount_ix(mount, result);
   if (ix == NULL) return true;
   int64_t e = fs_index_lookup(ix, path + at, path_len - at);
   if (e < 0) return false;
   const struct fs_entry *entry = fs_index_entry(ix, (uint64_t)e);
   if (entry == NULL || (S_ISLNK(entry->mode) && !(flags & FS_NOFOLLOW))) return false;
   if (!may_search(ix, (uint32_t)e)) return false;
-  f->mount = (uint32_t)i;
+  f->mount = mount;
   f->entry = (uint32_t)e;
   if (fs_nl_may_shadow(flags) && is_shadowed(f, flags, path)) return false;
   f->last = FS_LAST_NAME;
@@ -135,8 +133,16 @@ int fs_path_route_slow(int dirfd, const char *path, unsigned flags, struct fs_fo
   int result;
   if (path[0] == '\0') return -ENOENT;
   if (path[0] != '/') return route_relative(dirfd, path, flags, f);
-  if (!(flags & FS_PARENT) && look_up(path, flags, f, &result)) return result;
-  return fs_walk_text(NULL, path, flags, f);
+  size_t at, len = strlen(path);
+  int mount = fs_mount_above(path, len, &at);
+  if (mount < 0 || len >= PATH_MAX) return fs_walk_text(NULL, path, flags, f);
+  if (!(flags & FS_PARENT) && look_up((uint32_t)mount, path, at, len, flags, f, &result)) return result;
+  /* Not if the mount's own name is the last one of the walk, nor below another mount, whose directories
+     have permissions. */
+  size_t above;
+  bool below = path[at + strspn(path + at, "/")] != '\0' &&
+               (fs_mount_count() == 1 || fs_mount_above(path, fs_mount_list[mount].len - 1, &above) < 0);
+  return below ? fs_walk_below((uint32_t)mount, FS_ROOT, path + at, flags, f) : fs_walk_text(NULL, path, flags, f);
 }
 
 static bool exists(int dirfd, const char *path) {
