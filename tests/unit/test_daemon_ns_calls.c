@@ -286,6 +286,47 @@ static void test_removals_of_a_primary_that_dies(void **state) {
   assert_true(lost[0] > 10 && lost[1] > 10);
 }
 
+/* The primary has the bytes of a file that another rank removes or replaces. It drops the bytes of a removed file
+ * before the backup hears, and the caller need not wait for them. Those of a replaced file are there until the backup
+ * knows. */
+static void removed_at_home(unsigned round, bool rename) {
+  static struct call c;
+  random_seed(round);
+  sim_start(4);
+  struct fs_names_call h = {.op = FS_NAMES_CREATE, .create = {.dir = FS_DATASET_DIR(0, round), .mode = S_IFREG | 0644}};
+  struct fs_keepers k = fs_members_keepers(fs_ns_members(world.ns[0]), h.create.dir);
+  uint32_t caller = (k.primary + 1 + round % 3) % 4;
+  uint64_t dir = h.create.dir, id = h.create.id = fs_ns_id(world.ns[k.primary]), other = fs_ns_id(world.ns[caller]);
+  for (unsigned i = 0; i < 2; i++, h.create.id = other) {
+    call_start(&c, k.primary, h, i ? "new" : "x", "");
+    call_wait(&c);
+  }
+  sim_settle();
+  h = (struct fs_names_call){.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[caller])}};
+  if (rename) h = (struct fs_names_call){.op = FS_NAMES_RENAME, .rename = {dir, dir, h.remove.call}};
+  call_start(&c, caller, h, rename ? "new" : "x", rename ? "x" : "");
+  for (unsigned step = 0; step < round % 40; step++) {
+    sim_step();
+    bool dropped = world.dropped[k.primary][id & 0xffff];
+    bool known = !fs_names_find_id(world.ns[k.backup]->names, dir, id);
+    assert_true(known || !dropped);
+  }
+  bool dies = round % 80 >= 40;
+  if (dies) sim_kill(k.primary);
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  if (!dies && !rename) assert_true(c.n == 0 && world.dropped[k.primary][id & 0xffff]);
+  sim_settle();
+  sim_check_backups();
+  call_start(&c, caller, (struct fs_names_call){.op = FS_NAMES_LOOKUP, .lookup.dir = dir}, "x", "");
+  call_wait(&c);
+  assert_true(rename ? c.err == 0 && call_record(&c)->id == other : c.err == -ENOENT);
+}
+static void test_removed_at_home(void **state) {
+  (void)state;
+  for (unsigned round = 0; round < 480; round++) removed_at_home(round, round >= 240);
+}
+
 /* However many first outputs of a directory are made at once, the members are told of it once. */
 static void test_marked_once(void **state) {
   (void)state;
@@ -442,6 +483,7 @@ int main(void) {
       cmocka_unit_test(test_questions_to_a_home),
       cmocka_unit_test(test_a_busy_home),
       cmocka_unit_test(test_removals_of_a_primary_that_dies),
+      cmocka_unit_test(test_removed_at_home),
       cmocka_unit_test(test_marked_everywhere_before_the_first),
       cmocka_unit_test(test_cut_off),
       cmocka_unit_test(test_marked_once),

@@ -24,10 +24,22 @@ void fs_commit_free(struct fs_commit *c) {
   free(c);
 }
 
+static void fs_commit_dropped(void *ctx, fs_err err, const void *body, size_t n) {
+  struct fs_commit *c = ctx;
+  (void)body, (void)n;
+  if (err != 0) fs_gone_drop(c->ns, c->drop);
+  fs_ns_answer(c->ns, c->asked, 0, NULL, 0);
+  fs_commit_free(c);
+}
+
 static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
   fs_chain_drop(&c->all);
+  if (err == 0 && c->awaits) {
+    fs_ns_await_drop(ns, c->drop, fs_commit_dropped, c);
+    return;
+  }
   if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
   if (c->then)
     c->then(c, err);

@@ -346,6 +346,15 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   return commit;
 }
 
+/* If this node has the bytes of a file that another node's program removes, it drops them before it
+   answers: then the caller need not ask for that. */
+static void fs_exec_unlink(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
+  bool here = a.from != ns->rank && S_ISREG(r->mode) && fs_ns_home(ns, r->id) == ns->rank;
+  struct fs_commit *commit = fs_exec_drop(ns, a, r, call);
+  if (commit && here) commit->awaits = true, commit->forwarded = false;
+  fs_exec_commit(ns, a, commit);
+}
+
 static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   const struct fs_record *named = fs_exec_find(ns, c->remove.dir, c), *r = fs_visible(named);
   bool directory = c->flags & FS_REMOVE_DIRECTORY, first = !named && (c->flags & FS_REMOVE_TAKES);
@@ -364,7 +373,7 @@ static void fs_exec_remove(struct fs_ns *ns, struct fs_asked a, const struct fs_
   else if (directory)
     fs_rmdir_start(ns, a, c);
   else
-    fs_exec_commit(ns, a, fs_exec_drop(ns, a, r, c->remove.call));
+    fs_exec_unlink(ns, a, r, c->remove.call);
 }
 
 /* Answers a call that opened or closed a directory, after the backup has heard of it. */

@@ -69,6 +69,7 @@ struct fs_commit {
   void (*then)(struct fs_commit *c, fs_err err); /* called instead of answering */
   void *ctx;
   uint64_t drop; /* a file that has lost its name; 0: none */
+  bool awaits;   /* the caller is answered when this rank, its home, has dropped it */
   size_t answer_n;
   char *answer;
 };
