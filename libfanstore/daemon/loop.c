@@ -29,6 +29,8 @@
 #define FS_SLEEP_DEEP_NS 2000000ull /* after a second without work */
 #define FS_DEEP_NS 1000000000ull
 #define FS_SLEEP_TRUSTED_NS 5000000ull /* if messages are known to end the sleep */
+#define FS_SHARED_NS 1500ull           /* if a yield takes so long, another process ran meanwhile */
+#define FS_SHARED_PART 5u              /* then the loop yields for a fifth of the time */
 #define FS_CROWDED_NS 500000ull        /* if a yield takes so long, other processes compute */
 #define FS_CROWDED_MIN_NS 4000000ull
 #define FS_CROWDED_MAX_NS 256000000ull
@@ -105,6 +107,7 @@ static struct fs_idle {
   uint64_t poll_at;  /* of one daemon alone: when to look for messages again */
   uint32_t in_vain;  /* hints in a row without a message */
   bool trusted;      /* the last message after a sleep had ended the sleep */
+  bool shared;       /* another process ran during the last yield */
   bool told, napped; /* the last sleep ended by a hint; by its timeout */
 } idle;
 
@@ -156,6 +159,7 @@ static void fs_loop_yield(void) {
   uint64_t begin = fs_now_ns();
   sched_yield();
   uint64_t now = fs_now_ns();
+  idle.shared = now - begin >= FS_SHARED_NS;
   if (now - begin < FS_CROWDED_NS) return;
   bool again = idle.crowded_for > 0 && now < idle.crowded_until + FS_CROWDED_AGAIN_NS;
   idle.crowded_for = again ? FS_MIN(2 * idle.crowded_for, FS_CROWDED_MAX_NS) : FS_CROWDED_MIN_NS;
@@ -170,8 +174,9 @@ static void fs_loop_idle(struct fs_daemon *d, bool worked) {
     idle.nap = FS_SLEEP_MIN_NS;
     return;
   }
-  uint64_t quiet = d->now - idle.since;
-  if (serving && d->now >= idle.crowded_until && quiet < (busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS)) {
+  uint64_t quiet = d->now - idle.since, patience = busy ? FS_YIELD_BUSY_NS : FS_YIELD_NS;
+  if (idle.shared) patience /= FS_SHARED_PART;
+  if (serving && d->now >= idle.crowded_until && quiet < patience) {
     fs_loop_yield();
     return;
   }
