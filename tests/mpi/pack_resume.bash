@@ -3,19 +3,7 @@
 # What pack_resume.sh and pack_resume_kills.sh share: they set `nodes`.
 # shellcheck disable=SC2154 # nodes
 cd "$work" || exit 1
-"$python" - <<'PY'
-import os, random
-random.seed(30)
-text = b"".join(b"line %d of some text\n" % i for i in range(12000))
-for i in range(600):
-    os.makedirs("source/%d" % (i % 6), exist_ok=True)
-    with open("source/%d/%04d" % (i % 6, i), "wb") as f:
-        f.write(text[:i % 90] if i % 5 == 0 else random.randbytes(i % 3000) + text[i * 30:i * 30 + i * 9])
-equal = random.randbytes(2 << 20)
-for i in range(3): # cut into segments, in several checkpoints; the second and the third refer to chunks of the first
-    with open("source/large%d" % i, "wb") as f:
-        f.write(equal + random.randbytes(900001) + text * 3)
-PY
+"$python" "$root/tests/prepare/resume_source.py" 600 $((2 << 20)) 900001
 mkdir local
 options=(--jobs 1 --codec lz4hc:9 --partitions 5 --replicate '*7')
 "$bin/fs-prepare" pack "${options[@]}" source whole >pack.log || fail "$(cat pack.log)"

@@ -18,21 +18,8 @@ if [ -w /dev/shm ] && [ "$(($(df -P -k /dev/shm | awk 'NR == 2 { print $4 }')))"
 else
   cd "$work"
 fi
-mkdir source
-"$python" - <<'PY'
-import os, random
-random.seed(30)
-text = b"".join(b"line %d of some text\n" % i for i in range(12000))
-for i in range(700):
-    os.makedirs("source/%d" % (i % 7), exist_ok=True)
-    with open("source/%d/%04d" % (i % 7, i), "wb") as f:
-        f.write(text[:i % 90] if i % 5 == 0 else random.randbytes(i % 3000) + text[i * 30:i * 30 + i * 9])
-same = random.randbytes(1500000)
-for i in range(3): # cut into segments, in several checkpoints, with equal chunks
-    with open("source/large%d" % i, "wb") as f:
-        f.write(same + random.randbytes(1500001) + text * 3)
-os.link("source/3/0003", "source/link")
-PY
+"$python" "$root/tests/prepare/resume_source.py" 700 1500000 1500001
+ln source/3/0003 source/link
 partial() { find . -maxdepth 1 -name ".$1.partial-*" | wc -l; }
 same_bytes() { # DATASET DATASET2
   diff -r "$1" "$2" >differences || { cat differences >&2; fail "$1 and $2 differ"; }
