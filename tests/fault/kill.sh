@@ -27,8 +27,8 @@ pid_of() { # NAME: the job's processes of that program
 no_processes() { [ -z "$(job_processes)" ]; }
 no_run_directory() { [ -z "$(find "$TMPDIR" -maxdepth 1 -name 'fanstore-*')" ]; }
 is_clean() {
-  wait_until 8 no_processes
-  wait_until 4 no_run_directory
+  wait_until 20 no_processes
+  wait_until 10 no_run_directory
   no_leftovers
   equal "left in TMPDIR" "work" "$(ls -A "$TMPDIR")"
   equal "left in /dev/shm" "" "$(shm)"
@@ -40,7 +40,7 @@ begin() {
   "$bin/fs-launch" --local-dir "$work/local" --dataset "$work/ds" --emulate 2 --report "$work/r.json" \
     "${options[@]}" -- "$@" >"$work/out" 2>"$work/err" &
   job=$!
-  wait_until 20 test -e "$work/runs"
+  wait_until 60 test -e "$work/runs"
 }
 end() { # STATUS
   local got=0

@@ -20,7 +20,7 @@ begin() { # COMMAND and options of fs-launch
   rm -f go runs
   netns_on h1 "${l[@]}" "$@" >out 2>err &
   job=$!
-  wait_until 20 test -e runs
+  wait_until 60 test -e runs
 }
 end() { # STATUS
   local got=0
@@ -36,8 +36,8 @@ pids_on() { # HOST PROGRAM
 nobody() { [ -z "$(for i in 1 2 3; do ip netns pids "$net_id$i"; done)" ]; }
 nothing() { [ -z "$(find "$net_root"/h?/tmp -mindepth 1 -not -path '*/ompi.h3*' -not -path '*/prte*.h3*')" ]; }
 is_clean() {
-  wait_until 8 nobody
-  wait_until 4 nothing
+  wait_until 20 nobody
+  wait_until 10 nothing
 }
 
 begin -- bash "$work/go.sh"

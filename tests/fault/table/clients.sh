@@ -21,7 +21,7 @@ during() {
   sock=$(find "$TMPDIR" -name node-0.sock)
   before_deaths=$(holds "$pid")
   "$@" || why='clients were not killed'
-  for ((i = 0; i < 50; i++)); do
+  for ((i = 0; i < 300; i++)); do
     now=$(holds "$pid")
     [ "$now" != "$before_deaths" ] || break
     sleep 0.1

@@ -50,7 +50,7 @@ reused() {
   kill -9 "$pid"
   while [ -e "/proc/$pid" ]; do sleep 0.02; done
   "$python" "$work/take.py" "$pid"
-  wait_until 2 is_sleep
+  wait_until 20 is_sleep
   finish
   is_sleep || why="${why:-process $pid was ended with the job}"
   kill "$pid" 2>/dev/null || :
@@ -77,7 +77,7 @@ for n in range(int(node) + 1):
 END_OF_PROGRAM
   # shellcheck disable=SC2016
   launch --local-dir "$work/clock.local" --dataset "$work/clock.ds" --emulate 2 -- bash -c 'for node in 0 1; do
-      FANSTORE_NODE=$node LD_PRELOAD=$3:$LD_PRELOAD timeout 30 "$1" "$4" "$2" || exit; done' \
+      FANSTORE_NODE=$node LD_PRELOAD=$3:$LD_PRELOAD timeout 100 "$1" "$4" "$2" || exit; done' \
     - "$python" "$mnt" "$work/frozen.so" "$work/stopped.py" >"$work/stopped.out" 2>&1 || {
     cat "$work/stopped.out"
     failures=$((failures + 1))
