@@ -49,6 +49,6 @@ say "the launcher's end is a stop"
 start_daemons 2
 exec 7>&-
 gone() { ! daemon_alive 0 && ! daemon_alive 1; }
-wait_until 5 gone
+wait_until 20 gone
 wait "$mpirun_pid" || :
 no_leftovers

@@ -38,7 +38,7 @@ for i in 0 1; do
   silent+=($!)
 done
 said() { [ -s "$work/silent.0" ] && [ -s "$work/silent.1" ]; }
-wait_until 20 said
+wait_until 40 said
 say "connections that say nothing: $(cat "$work/silent.0" "$work/silent.1")"
 for _ in 1 2 3 4; do
   line=$("$ringclient" "$run/node-1.sock" "$work/ds" all) || fail "no place for a client beside those that say nothing"

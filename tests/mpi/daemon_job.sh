@@ -73,7 +73,7 @@ left = open('$mnt/left', 'w'); left.write('written'); left.flush()
 open('ready', 'w').close()
 time.sleep(100)" &
 program=$!
-wait_until 10 test -e ready
+wait_until 30 test -e ready
 expect_status 0 f stop "$runs/$job"
 grep -q '^fs-launch: 1 program of the job still runs on this host' err || fail "$(cat err)"
 grep -q 'warning: 1 program of the job still ran at its end and was ended' err || fail "$(cat err)"
@@ -96,7 +96,7 @@ grep -q ' still ran' err && fail "$(cat err)"
 wait $! || grep -qE ': (it has just ended|you have no such job on this host)$' other || # on a busy machine it came late
   fail "the other stop of the same job: $(cat other)"
 kill -TERM "$(job=$second launcher)"
-wait_until 10 nothing_left
+wait_until 30 nothing_left
 echo "ok - two jobs; stop twice at once; SIGTERM"
 
 start --log full
@@ -108,21 +108,21 @@ echo "ok - a log that cannot be written"
 
 start --log log
 rm log
-f attach -- sh -c 'trap "" TERM; touch deaf; while :; do sleep 0.1; done' &
+f attach -- sh -c 'trap "touch told" TERM; touch deaf; while :; do sleep 0.1; done' &
 program=$!
-wait_until 10 test -e deaf
+wait_until 30 test -e deaf
 pid=$(launcher) begin=$SECONDS
-{ sleep 0.3 && kill -TERM "$pid"; } &
+{ wait_until 30 test -e told && kill -TERM "$pid"; } & # it waits for a program then
 expect_status 0 f stop
 one_line err "^fs-launch: $job: its log is gone"
-[ $((SECONDS - begin)) -lt 6 ] || fail "a signal while it waits for a program: $((SECONDS - begin)) s"
+[ $((SECONDS - begin)) -lt 9 ] || fail "a signal while it waits for a program: $((SECONDS - begin)) s"
 wait $program && fail "the program was not ended"
-rm deaf
+rm deaf told
 echo "ok - stop without a log; a signal does not wait for programs"
 
 "$bin/fs-launch" --dataset ds --local-dir "$work/local" -- sh -c 'touch running; exec sleep 100' 2>err &
 foreground=$!
-wait_until 10 test -e running
+wait_until 30 test -e running
 expect_status 2 f stop
 one_line err "^fs-launch: job-.* runs a COMMAND: end that, or send a signal to its fs-launch, process $foreground$"
 kill -TERM $foreground
@@ -132,13 +132,13 @@ echo "ok - stop refuses a job with COMMAND"
 start --keep
 f attach -- sh -c 'trap "touch told" TERM; touch deaf; while :; do sleep 0.1; done' &
 program=$!
-wait_until 10 test -e deaf
+wait_until 30 test -e deaf
 pid=$(launcher)
-{ wait_until 10 test -e told && kill -KILL "$pid"; } &
+{ wait_until 30 test -e told && kill -KILL "$pid"; } &
 expect_status 125 f stop
 grep -q 'its fs-launch was killed while the job ended' err || fail "$(cat err)"
 wait $program && fail "the guard did not end the program"
-wait_until 10 nothing_left
+wait_until 30 nothing_left
 echo "ok - fs-launch is killed while the job ends"
 
 # Node 0 has reported its outputs when the daemon of node 1 dies, which has not saved its own.
@@ -149,10 +149,10 @@ FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$work/slow.so -x TEST_HOLD=$work/hold -x TES
   start --emulate 2 --stage-out "$work/to"
 f attach --node 1 -- sh -c "echo lost >$mnt/lost"
 copying() { [ -n "$(find to -name '.fanstore-job*' -type f)" ]; }
-wait_until 10 copying
-{ sleep 1 && "$kill_daemon" 1 "$mnt"; } &
+wait_until 30 copying
+{ sleep 3 && "$kill_daemon" 1 "$mnt"; } &
 expect_status 125 f stop
 grep -q 'nobody is left who knows' err || fail "$(cat err)"
 rm hold
-wait_until 10 nothing_left
+wait_until 30 nothing_left
 echo "ok - a daemon is killed while it saves, after the others have reported"

@@ -59,7 +59,7 @@ for n in 0 1; do equal "f-names seen by node $n" 9000 "$(ask $n 'list 1' | tr ' 
 for n in 0 1; do equal "fg-names seen by node $n" 40000 "$(ask $n 'list 1' | tr ' ' '\n' | grep -c '^fg')"; done
 
 say "and one more"
-sleep 3
+sleep 8 # in which the names have two homes again
 kill -KILL "$(pid_of 0)"
 equal "names seen by the last" 49000 "$(ask 1 'list 1' | tr ' ' '\n' | grep -c '^fg*[0-9]')"
 equal "it can make more" ok "$(ask 1 'create 1 last' | cut -d' ' -f1)"

@@ -22,7 +22,7 @@ start_daemons 2
 client=$!
 sleep 0.5
 kill -KILL "$mpirun_pid"
-wait_until 5 gone
+wait_until 20 gone
 end
 kill -KILL $client 2>/dev/null || :
 wait $client 2>/dev/null || :
@@ -39,7 +39,7 @@ for program in no a; do
     client=$!
   fi
   kill -TERM "$(pid_of 0)" "$(pid_of 1)"
-  wait_until 8 gone
+  wait_until 20 gone
   end
   no_backing
   equal "left behind" "$([ $program = no ] || echo 'node-0.ctl node-1.ctl')" "$(cd "$run" 2>/dev/null && find . -name '*.ctl' -printf '%f\n' | sort | paste -sd ' ')"
@@ -72,7 +72,7 @@ no_leftovers
 say "kill -9 of a daemon, and the next job"
 start_daemons 2
 kill -KILL "$(pid_of 0)" "$(pid_of 1)"
-wait_until 5 gone
+wait_until 20 gone
 kill -KILL "$mpirun_pid" 2>/dev/null || :
 end
 [ -e "$run/node-0.lock" ] || fail "a killed daemon's lock is gone: this proves nothing"

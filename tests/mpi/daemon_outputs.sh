@@ -46,7 +46,7 @@ id=$(ask 0 'create 1 checkpoint' | cut -d' ' -f2)
 equal "there for others" "ok $id checkpoint 0" "$(ask 1 'lookup 1 checkpoint')"
 say "published by its close alone"
 writes "$id" 3000000
-wait_until 5 sees 'lookup 1 checkpoint' "ok $id checkpoint 3000000"
+wait_until 20 sees 'lookup 1 checkpoint' "ok $id checkpoint 3000000"
 hold "$id" 3000000
 same "$id"
 first=$handle
@@ -90,22 +90,22 @@ equal "not as a symlink" EINVAL "$(ask 1 "setattr 1 $dir l mode=700")"
 say "removed while it is held"
 id2=$(ask 0 'create 1 log' | cut -d' ' -f2)
 writes "$id2" 3000000
-wait_until 5 sees 'lookup 1 log' "ok $id2 log 3000000"
+wait_until 20 sees 'lookup 1 log' "ok $id2 log 3000000"
 hold "$id2" 3000000
 equal "removed" ok "$(ask 2 'remove 1 log')"
 same "$id2"
 reader "release $id2 $handle"
 equal "released" ok "$answer"
-wait_until 5 gone "$id2"
+wait_until 20 gone "$id2"
 reader "release $id2 $handle"
 equal "released twice" ENOENT "$answer"
 reader "hold $id2"
 equal "held after that" ENOENT "$answer"
 id3=$(ask 0 'create 1 log2' | cut -d' ' -f2)
 echo x >"$(backing_of "$id3")"
-wait_until 5 sees 'lookup 1 log2' "ok $id3 log2 2"
+wait_until 20 sees 'lookup 1 log2' "ok $id3 log2 2"
 equal "removed, and never held" ok "$(ask 1 'remove 1 log2')"
-wait_until 5 gone "$id3"
+wait_until 20 gone "$id3"
 
 say "a client that lies, and one that dies"
 ask 1 'rude 2' >"$work/rude" &
@@ -133,7 +133,7 @@ for ((i = 0; i < 6; i++)); do equal "removed" ok "$(ask 0 "remove 1 fifo$i")"; d
 equal "removed" ok "$(ask 1 'remove 1 part')"
 [[ $(ask 1 "forwarders $id 10000") == 'ENFILE 409'[56] ]] || fail "forwarders without end"
 forwarders_again() { [[ $(ask 1 "forwarders $id 100") == 'ok 100' ]]; }
-wait_until 10 forwarders_again
+wait_until 30 forwarders_again
 for n in 0 1 2; do daemon_alive $n || fail "daemon $n is dead"; done
 hold "$id" 600
 same "$id"
@@ -141,7 +141,7 @@ equal "removed" ok "$(ask 2 'remove 1 checkpoint')"
 sleep 0.3
 gone "$id" && fail "its bytes are gone, and it is held"
 kill -KILL $client
-wait_until 5 gone "$id"
+wait_until 20 gone "$id"
 
 say "home is killed"
 exec 8>&- 9<&-
@@ -149,7 +149,7 @@ exec 8>&- 9<&-
 exec 8>"$work/to" 9<"$work/from"
 id4=$(ask 0 'create 1 last' | cut -d' ' -f2)
 writes "$id4" 3000000
-wait_until 5 sees 'lookup 1 last' "ok $id4 last 3000000"
+wait_until 20 sees 'lookup 1 last' "ok $id4 last 3000000"
 hold "$id4" 3000000
 kill -KILL "$(pid_of 0)"
 reader "fetch $handle $size $work/copy"
@@ -172,5 +172,5 @@ for i in range(1000): os.close(os.open("%s/x%d" % (sys.argv[1], i), os.O_WRONLY 
 echo bytes >&6
 exec 6>&-
 kill -CONT "$(pid_of 2)"
-wait_until 10 sees 'lookup 1 many' "ok $id5 many 6"
+wait_until 30 sees 'lookup 1 many' "ok $id5 many 6"
 stop_daemons

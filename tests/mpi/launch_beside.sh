@@ -92,4 +92,4 @@ equal "fragments" "" "$(find "$local" -name '.new-*')"
 echo "ok - what a killed job has staged is used again after it was checked"
 # The guard of a killed job waits for its daemons for 6 s: longer than the runner waits for what a test leaves.
 no_process() { ! pgrep -f -- "--local-dir $local" >/dev/null; }
-wait_until 20 no_process
+wait_until 40 no_process

@@ -19,7 +19,7 @@ mpirun_of() { sed -n 's/^PPid:[^0-9]*//p' "/proc/$1/status"; }
 hold() { # [SECONDS]
   touch "$work/hold"
   FANSTORE_MPIRUN_ARGS="-x LD_PRELOAD=$slow -x TEST_HOLD=$work/hold" \
-    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 --start-timeout "${1:-5}" -- \
+    "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 --start-timeout "${1:-15}" -- \
     true >"$work/out" 2>"$work/err" &
   job=$!
   wait_until 60 copying
@@ -52,20 +52,26 @@ none() { [ -z "$(fragments)" ]; }
 launcher_dies() {
   hold
   dies "fs-launch" -KILL "$job"
-  wait_until 20 none
-  wait_until 20 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
+  wait_until 40 none
+  wait_until 40 eval '! "$kill_daemon" 1 "$work/local" pid >/dev/null && ! "$kill_daemon" 0 "$work/local" pid >/dev/null'
   rm -rf "$work/local"
   echo "ok - nothing is left of copies that are not whole: fs-launch"
 }
 
 # A signal that comes while it is looked for why a daemon died.
 asked_to_end() {
-  hold
-  kill -KILL "$daemon"
-  sleep 0.2
-  kill "$job"
-  status=0
-  wait "$job" || status=$?
+  local again status=0
+  for again in 1 2 3 4; do
+    rm -rf "$work/local"
+    hold
+    kill -KILL "$daemon"
+    sleep 0.2
+    kill "$job" 2>/dev/null || :
+    status=0
+    wait "$job" || status=$?
+    [ $status = 125 ] || break # it had found the reason already
+    echo "$again: too late"
+  done
   equal "killed and asked to end" "143, nothing told" "$status, $([ -s "$work/err" ] && cat "$work/err" || echo nothing told)"
   rm -rf "$work/local"
 }

@@ -30,8 +30,8 @@ job --emulate 3
 told '(the daemons could not be started: .*|the daemon of node .*died while it started(; .*)?)'
 
 touch "$work/ends.1.stops"
-job --emulate 2 --start-timeout 5
-told 'no answer from node [01] .* within 5 s.*'
+job --emulate 2 --start-timeout 10
+told 'no answer from node [01] .* within 10 s.*'
 
 # What is in the way of the second node's directory stays there.
 rm -rf "$work/local"
