@@ -8,7 +8,7 @@ begin_job() { # NAME [KEY=VALUE...]
   shift
   "$python" "$root/tests/setup/live.py" "$jobs_base/$name" "$@" &
   job_pids+=($!)
-  wait_until 10 test -e "$jobs_base/$name/live"
+  wait_until 30 test -e "$jobs_base/$name/live"
 }
 end_job() { # NUMBER: the last one begun is -1
   kill "${job_pids[$1]}"

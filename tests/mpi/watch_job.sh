@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 60
+# timeout: 120
 # fs-launch jobs and stats beside a real job of two nodes that reads its dataset again and again: its state, its command,
 # rates and places that are possible, histograms of its reads, and an end with the job.
 . "$(dirname "$0")/../functions.sh"
@@ -20,7 +20,7 @@ launch --dataset "$work/ds" --emulate 2 --np 2 --cache 4M -- "$python" "$work/lo
 job=$!
 trap 'touch "$work/stop"; wait; rm -rf "${own_directory-}"' EXIT
 running() { "$bin/fs-launch" jobs --json >"$work/jobs" && [ "$(json "$work/jobs" 'r[0].get("state")' 2>/dev/null)" = running ]; }
-wait_until 20 running
+wait_until 40 running
 equal 'nodes, command' "[2, True]" "$(json "$work/jobs" '[r[0]["nodes"], "loop.py" in r[0]["command"]]')"
 timeout 20 "$bin/fs-launch" stats --count 4 --json --nodes >"$work/lines"
 tail -n 1 "$work/lines" >"$work/last"

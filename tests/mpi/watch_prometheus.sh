@@ -36,14 +36,14 @@ knows() { # QUERY PYTHON-EXPRESSION over the result
 }
 # 60 bytes a second of another unit would be found: rates are compared, and a quantile of the histogram.
 wait_until 60 knows 'sum(rate(fanstore_opens_total{job="job-p-1"}[20s]))' 'abs(float(v[0]["value"][1]) - 300) < 30'
-wait_until 20 knows 'fanstore_host_busy_ratio{node="1"}' 'v[0]["metric"]["host"] == "odd \"host\", x=y\\!"'
-wait_until 20 knows 'histogram_quantile(0.5, sum by (le) (rate(fanstore_latency_seconds_bucket{op="read"}[20s])))' \
+wait_until 40 knows 'fanstore_host_busy_ratio{node="1"}' 'v[0]["metric"]["host"] == "odd \"host\", x=y\\!"'
+wait_until 40 knows 'histogram_quantile(0.5, sum by (le) (rate(fanstore_latency_seconds_bucket{op="read"}[20s])))' \
   '3e-5 < float(v[0]["value"][1]) < 7e-5'
 exports() {
   curl -s "127.0.0.1:$exported/metrics" >"$work/exported" &&
     grep -qE '^fanstore_opens_total\{host="odd \\"host\\", x=y\\\\!",job="job-p-1",node="1"\} [0-9.e+]+$' "$work/exported"
 }
-wait_until 20 exports
+wait_until 40 exports
 grep -q '^node_textfile_scrape_error 0$' "$work/exported" || fail 'an error of the textfile collector'
 # Each query of the dashboard is one that Prometheus accepts, and has a result.
 "$python" - "$root/docs/examples/grafana-dashboard.json" >"$work/queries" <<'END'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 60
+# timeout: 180
 # waits
 # fs-launch stats fits 80 columns. fs-launch top in tmux: what the screen shows at 80x24 and at 200x50, keys, a change of size, and a terminal that is as
 # before when it ends by q, by a signal, and with the job.
@@ -11,7 +11,7 @@ tm() { tmux -S "$work/tmux" -f /dev/null "$@"; }
 trap 'tm kill-server 2>/dev/null || true; end_jobs; rm -rf "${own_directory-}"' EXIT
 shows() { tm capture-pane -p >"$work/screen" && grep -qE -- "$1" "$work/screen"; } # PATTERN
 await() { # PATTERN
-  local end=$((SECONDS + 15))
+  local end=$((SECONDS + 40))
   until shows "$1"; do
     [ $SECONDS -lt $end ] || fail "not on the screen: $1
 $(cat "$work/screen")"
