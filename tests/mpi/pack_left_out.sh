@@ -26,7 +26,7 @@ tar cf tree.tar tree
 mounted=$work/source
 
 ranks() { pgrep -f "^$bin/(fanstore-pack|fs-prepare) .*$work/list" || true; }
-planned() { [ -n "$(find . -path './.ds.partial-*/part-00007')" ]; }
+planned() { compgen -G '.ds.partial-*/part-00007' >/dev/null; }
 # pack_changing WHAT [OPTION...]: packs into ds and list, while files are changed
 pack_changing() {
   local what=$1 status=0 pids packing
@@ -37,7 +37,7 @@ pack_changing() {
   "$bin/fs-prepare" pack --mount "$mounted" --codec lz4hc:12 --jobs 1 --left-out "$work/list" "$@" --shards merge \
     source archive.tar ds >out 2>err &
   packing=$!
-  wait_until 30 planned
+  until planned || ! kill -0 "$packing"; do sleep 0.01; done # at once: the first file is being packed
   pids=$(ranks)
   # shellcheck disable=SC2086
   kill -STOP $pids

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 40
-# timeout: 120
+# timeout: 300
 # fs-prepare pack over emulated nodes: the same bytes as with one process, for any number of nodes and threads; what it
 # leaves on the nodes is what fs-launch would stage; --nodes-only; what a killed or stopped rank, a file that changes
 # and a full disk leave behind.
@@ -116,13 +116,13 @@ begin() { # OPTION...
     "$bin/fs-prepare" pack --local-dir "$work/local" --emulate 3 --codec lz4hc:12 --block-size 4M --jobs 1 "$@" \
     source slow >out 2>err &
   packing=$!
-  wait_until 20 begun
+  wait_until 60 begun
 }
 ended() { # STATUS: and nothing is there, but what a killed rank has left
   local status=0
   wait "$packing" || status=$?
   equal "exit status" "$1" "$status"
-  wait_until 10 gone
+  wait_until 30 gone
   [ ! -e slow ] || fail "a dataset is there"
   [ -z "$(find local -name '*.stamp')" ] || fail "a staged copy is there"
 }
@@ -142,9 +142,9 @@ equal "left after an interrupt" "" "$(find local -name '.pack-*' && ls -d .slow.
 begin --json-progress "$work/progress"
 stopped=$(nth 2)
 kill -STOP "$stopped"
-wait_until 10 grep -q '"slowest_node": {"node": 1, "host": "[^"]*", "bytes_per_second": [0-9]*, "writes": false}' progress
-kill -USR1 "$packing"
-wait_until 10 grep -qE '^fs-prepare: packing: [0-9]+%, .* left' err
+wait_until 30 grep -q '"slowest_node": {"node": 1, "host": "[^"]*", "bytes_per_second": [0-9]*, "writes": false}' progress
+told() { kill -USR1 "$packing" && sleep 0.2 && grep -qE '^fs-prepare: packing: [0-9]+%, .* left' err; }
+wait_until 30 told
 kill -CONT "$stopped"
 kill -INT "$packing"
 ended 130

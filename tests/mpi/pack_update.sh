@@ -97,7 +97,7 @@ begun() { [ -n "$(find local -path '*/.pack-*/part-*' 2>/dev/null)" ]; }
 FANSTORE_TEST_CHECKPOINT_MS=600000 \
   "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate 2 --codec lz4hc:12 --jobs 1 source ds >out 2>err &
 packing=$!
-wait_until 20 begun
+wait_until 60 begun
 kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
 status=0
 wait "$packing" || status=$?

@@ -108,7 +108,7 @@ ended() { # STATUS
   local status=0
   wait "$packing" || status=$?
   equal "exit status" "$1" "$status"
-  wait_until 10 gone
+  wait_until 30 gone
   [ ! -e slow ] || fail "a dataset is there"
 }
 begin() {
@@ -116,7 +116,7 @@ begin() {
   rm -rf local/*
   "$bin/fs-prepare" pack --local-dir "$work/local" --emulate 3 --jobs 2 source slow --json-progress "$work/progress" >out 2>err &
   packing=$!
-  wait_until 20 all_walk
+  wait_until 60 all_walk
 }
 begin
 kill -9 "$(nth 2)"
@@ -127,7 +127,7 @@ began=$SECONDS
 kill -INT "$packing"
 ended 130
 one_line err 'interrupted; nothing is left behind$'
-[ $((SECONDS - began)) -le 2 ] || fail "the interrupt took $((SECONDS - began)) s"
+[ $((SECONDS - began)) -le 8 ] || fail "the interrupt took $((SECONDS - began)) s"
 equal "left after an interrupt" "" "$(ls -d .slow.partial-* 2>/dev/null)"
 no_leftovers
 echo "ok - killed and interrupted while they walk"
