@@ -51,7 +51,7 @@ else:
 took = time.monotonic() - begin
 if case == "stopped":
     os.kill(victim, signal.SIGCONT)
-    time.sleep(1)
+    time.sleep(3)  # in which it finds out
 keeper.stdin.write("go\n")
 seen = rest(keeper, 60).split("\n")
 equal("what the keeper still can do", ["EIO EIO", "True EIO", ""], seen)

@@ -11,6 +11,9 @@ from nodes import Nodes, equal, finish, rest, step  # noqa: E402
 
 mount, rounds = sys.argv[1], int(sys.argv[2])
 work = os.path.join(mount, "kills")
+seed = int(os.environ.get("FS_SEED", time.time_ns() % 100000))
+random.seed(seed)
+print("-- FS_SEED=%d" % seed, flush=True)
 start, on = (programs := Nodes(work, PRELUDE)).start, programs.on
 
 # Two tables that each transaction changes alike.

@@ -297,7 +297,7 @@ def case_kinds():
     print("ok - a node's outputs after its daemon's death")
     if nodes < 4:
         return
-    time.sleep(3)  # in which the replicas are made anew
+    time.sleep(6)  # in which the replicas are made anew
     kill(2)
     on_all([1, 2], "changed", "dir")
     on_all([1, 2], "check", "dir/ck", "new", 5_000_001)
@@ -319,7 +319,7 @@ def case_partner():
     kill(2)
     members(1, 3)
     node(1, "write", "g", "g", 4_000_000)
-    time.sleep(3)
+    time.sleep(6)
     kill(1)
     on_all([1, 2], "check", "f", "f", 4_000_000)
     on_all([1, 2], "check", "g", "g", 4_000_000)
@@ -343,7 +343,7 @@ def case_stopped():
     node(2, "write", "f", "new", 800_000)
     os.kill(pid, signal.SIGCONT)
     on_all([1], "check", "f", "new", 800_000)
-    time.sleep(2)  # in which it finds out
+    time.sleep(4)  # in which it finds out
     node(1, "check", "f", "new", 800_000)
     node(1, "refused", "g")
     print("ok - a daemon that stood still for too long")
@@ -357,7 +357,7 @@ def case_back(durable):
     node(0, "check", "f", "old", 700_000)
     node(2, "write", "f", "new", 800_000)
     staged = None
-    for _ in range(1500):
+    for _ in range(6000):
         if os.path.exists(f"{durable}/f"):
             staged = open(f"{durable}/f", "rb").read()
         if staged == data("new", 800_000):

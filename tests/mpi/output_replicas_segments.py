@@ -140,7 +140,7 @@ def case_homes():
         on_all([1], "is_over", name)
     if nodes < 4:
         return
-    time.sleep(3)  # in which the replicas are made anew
+    time.sleep(6)  # in which the replicas are made anew
     kill(2)
     for name in "xy":
         on_all([1, 2], "is_over", name)

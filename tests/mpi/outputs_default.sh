@@ -10,7 +10,7 @@ random_files "$work/source" 20 3 1 100 5000
 ds=$work/ds
 pack "$work/source" "$ds" --partitions 2
 # told FILE PATTERN: waits until the launcher has written this line; in COMMAND, so the program still runs.
-export told='for i in $(seq 100); do grep -q "$2" "$1" && exit 0; sleep 0.1; done; exit 9'
+export told='for i in $(seq 300); do grep -q "$2" "$1" && exit 0; sleep 0.1; done; exit 9'
 job() { # NODES OPTION... -- COMMAND...
   local n=$1
   shift
@@ -58,7 +58,7 @@ control() { find "$src" -name '*.fanstore*'; }
 cat >"$work/writes.sh" <<'END2'
 cd "$1" || exit
 node() { local k=$1; shift; FANSTORE_NODE=$k sh -c "$*" || exit 8; }
-copied() { for _ in $(seq 150); do env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
+copied() { for _ in $(seq 600); do env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 sh -c "$1" 2>/dev/null && return; sleep 0.1; done; exit 9; }
 node 0 'echo 1 >ck; echo 1 >edited; echo 1 >same; echo x >gone; mkdir x y; echo x >x/x; echo e >empty/e; echo y >y/y; mkdir w && chmod 710 w && echo w >w/w'
 node 1 'mkdir -m 700 run && echo b >run/b && ln -s b run/link; echo a >d00/new; echo z1 >other'
 copied '[ -e ck ] && [ -e edited ] && [ -e same ] && [ -e gone ] && [ -e x/x ] && [ -e empty/e ] && [ -e other ] && [ -e y/y ] && [ -e w/w ]'
@@ -90,12 +90,12 @@ expect_status 125 launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- bash
   echo 6 >>d00/final/two; echo 7 >r.tmp; mv r.tmp renamed; echo 1111 >both; FANSTORE_NODE=1 sh -c "printf 22 | dd of=both seek=1 bs=2 conv=notrunc 2>/dev/null"
   ln -s x gone; ln -s final d00/link; ln -s old moved; mkdir -p void/deep void/not
   FANSTORE_NODE=1 sh -c "rm gone; ln -sfn final/3 d00/link; mv moved void/moved; rmdir void/not; ln -s . void/here"
-  sleep 0.3
+  sleep 1
   "$kill_daemon" 1 "$1" && "$kill_daemon" 0 "$1"; sleep 0.5' - "$mnt"
 equal "nothing but outputs is left" "lock names out" "$(find local/fanstore*/outputs-* -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -u | xargs)"
 
 # What a killed daemon leaves in the source the next job removes.
-job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 100); do
+job 2 -- bash -c 'cd "$1" && FANSTORE_NODE=1 sh -c "echo a >a" && for i in $(seq 300); do
   env -u LD_PRELOAD FANSTORE_ENV_AS_IS=1 test -e a && break; sleep 0.1; done; sleep 0.3; "$kill_daemon" 1 "$1"' - "$src"
 equal "copied before" a "$(cat "$src/a")"
 [ -n "$(control)" ] || fail "a killed daemon has left nothing: this tests nothing"

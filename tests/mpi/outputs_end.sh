@@ -43,14 +43,14 @@ cd "$1" || exit
 for i in 1 2; do FANSTORE_NODE=$i sh -c 'echo "of node $1" >"of-$1"' - "$i" || exit; done
 "$kill_daemon" 0 "$1" "$2"
 EOF
-# A node writes, and its daemon dies; what $3 says is copied before, and after it a moment is waited, with $4.
+# A node writes, and its daemon dies; what $3 says is copied before; with $4 it is said then, and the job goes on until $4.go.
 cat >"$scripts/gone.sh" <<'EOF'
 cd "$1" && mkdir sub || exit
 FANSTORE_NODE=1 bash -c 'for i in $(seq "$1"); do echo "$i" >"sub/of-$i"; done; echo x >sub/removed; rm sub/removed' - "$2" || exit
 FANSTORE_NODE=0 sh -c 'echo mine >own' || exit
 [ -z "${3:-}" ] || until [ "$(find "$3/sub" -name "of-*" 2>/dev/null | wc -l)" = "$2" ]; do sleep 0.1; done
 "$kill_daemon" 1 "$1"
-[ -z "${4:-}" ] || { touch "$4"; sleep 3; }
+[ -z "${4:-}" ] || { touch "$4"; for i in $(seq 600); do [ ! -e "$4.go" ] || break; sleep 0.1; done; }
 EOF
 # Two nodes write into one file, whose home dies.
 cat >"$scripts/shared.sh" <<'EOF'
@@ -136,7 +136,7 @@ ends_well() {
   wait_until 60 test -e "$work/written"
   kill -9 $!
   wait $! 2>/dev/null || true
-  wait_until 20 gone
+  wait_until 40 gone
   kept "$work"/local/fanstore-outputs/job-* "fs-launch was killed"
   echo "ok - kept also when fs-launch is killed"
 
@@ -271,11 +271,12 @@ left_by_daemons() {
     equal "$n nodes: left after clean" "" "$(backing_files)"
     rm -rf "$work/local/fanstore-outputs"
   done
-  rm -f "$work/now"
+  rm -f "$work/now" "$work/now.go"
   launch --dataset "$ds" --mount "$mnt" --emulate 2 --keep -- env FANSTORE_NODE=0 bash "$scripts/gone.sh" "$mnt" 3 '' "$work/now" >"$work/out" 2>&1 &
-  wait_until 30 test -e "$work/now"
+  wait_until 60 test -e "$work/now"
   clean
   equal "of a job that runs" "0 1" "$(backing_files)"
+  touch "$work/now.go"
   wait $! || true
   clean --outputs
   equal "when it is over" "" "$(backing_files)"

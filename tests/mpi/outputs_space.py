@@ -27,7 +27,7 @@ os.chdir(work)
 
 
 def wait_for(what, condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.05)

@@ -129,7 +129,7 @@ step(f"{[int(n) for n, _ in ends]} names made, moved and removed meanwhile; the 
 for node in living:
     equal(f"names seen from node {node}", want, sorted(on(node, LIST).splitlines()))
 for node in living:
-    equal("whole, and refused", f"{(4 * EACH + 1) * (count - 1)} {4 * EACH + 1}", on(node, READ, victim, 4))
+    equal("whole, and refused", f"{(4 * EACH + 1) * (count - 1)} {4 * EACH + 1}", on(node, READ, victim, 10))
 step("all names are there, the bytes of living nodes are whole, others are EIO")
 
 # Names go on everywhere, those of the dead node's files included.

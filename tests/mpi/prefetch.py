@@ -59,7 +59,7 @@ names = sorted(os.path.join(d, f) for d, _, fs in os.walk(mnt) for f in fs if f 
 remote = [p for p in names if os.getxattr(p, "user.fanstore.place") == b"remote"]
 assert len(names) == 10400 and 2000 < len(remote) < 9000, len(remote)
 if how == "overtake":
-    # Each reply is held back for 10 ms and at most 32 are under way: the queue is not empty before 1.5 s.
+    # Each reply is held back for 40 ms and at most 32 are under way: the queue is not empty before 6 s.
     last = remote.pop()
     hint(remote + [p for p in names if p != last])
     read(last)

@@ -24,7 +24,7 @@ for how in fadvise readahead api; do
   [ "$(json "$work/r.json" "r['nodes'][1]['served']")" -ge 1500 ] || fail "$how: served"
   echo "ok - $how: read from the cache, without a message"
 done
-FANSTORE_TEST_DELAY_US=10000 hints overtake
+FANSTORE_TEST_DELAY_US=40000 hints overtake
 equal "messages waited for" 1 "$(json "$work/r.json" "r['total']['blocks_remote']")"
 echo "ok - a read overtakes 10,000 hints"
 no_leftovers
@@ -58,7 +58,7 @@ elif how == "api":
     assert lib.fanstore_prefetch((ctypes.c_char_p * 1)(path.encode()), ctypes.c_size_t(1), None) == 1
 else:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_WILLNEED)
-time.sleep(1)
+time.sleep(3)
 END
 for how in ahead hint api; do
   launch --dataset "$work/ds" --emulate 2 --report "$work/r.json" -- sh -c \

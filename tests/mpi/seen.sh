@@ -67,7 +67,7 @@ for i in range(4):
     time.sleep(0.2 if i < 3 else 2.5)
     assert not os.path.exists(to + "/half"), "a file that is open was staged out"
 f.close()
-for i in range(100):
+for i in range(300):
     if os.path.exists(to + "/half"): break
     time.sleep(0.1)
 assert os.stat(to + "/half").st_size == 400
@@ -75,7 +75,7 @@ with open(mount + "/half", "w") as f:  # emptied, and half of it written: the wh
     f.write("y" * 100), f.flush()
     time.sleep(3.5)
     assert os.stat(to + "/half").st_size == 400, "a file that is open took the place of a whole one"
-for i in range(100):
+for i in range(300):
     if open(to + "/half").read() == "y" * 100: break
     time.sleep(0.1)
 assert open(to + "/half").read() == "y" * 100
@@ -91,7 +91,7 @@ for text, ends in ("z", "close"), ("k", "kill"):
     assert open(to + "/half").read() == before, "half of what another node writes was staged out"
     writer.kill() if ends == "kill" else writer.stdin.close()
     writer.wait()
-    for i in range(100):
+    for i in range(300):
         if open(to + "/half").read() == text * 50 + "y" * 50: break
         time.sleep(0.1)
     assert open(to + "/half").read() == text * 50 + "y" * 50, ends

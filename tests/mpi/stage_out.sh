@@ -202,7 +202,7 @@ hangs_for_good() {
     wait_until 60 test -e "$work/$1.in"
     sleep 1
     kill -TERM $!
-    wait_until 20 grep -q 'a second interrupt' "$work/log"
+    wait_until 60 grep -q 'a second interrupt' "$work/log"
     kill -TERM $!
   }
   interrupted_twice gone 'echo one >one && echo two >two'
@@ -219,7 +219,7 @@ hangs_for_good() {
 # It comes while a file is being copied: that is either there or told, or the directory hung and nobody can know.
 broken_off() {
   interrupted_twice last 'echo one >one'
-  wait_until 20 grep -q 'is broken off' "$work/log"
+  wait_until 60 grep -q 'is broken off' "$work/log"
   touch "$work/last.go"
   status=0
   wait $! || status=$?
@@ -248,7 +248,7 @@ copied_before() {
   wait_until 90 test -e "$work/half.now"
   sleep 1
   kill -TERM $!
-  wait_until 20 grep -q 'a second interrupt' "$work/log"
+  wait_until 60 grep -q 'a second interrupt' "$work/log"
   kill -TERM $!
   status=0
   wait $! || status=$?
@@ -271,7 +271,7 @@ goes_on() {
   wait_until 60 test -e "$work/written"
   kill -9 $!
   wait $! 2>/dev/null || true
-  wait_until 20 gone
+  wait_until 60 gone
   for i in 1 2 3 4; do
     file=$out/c$i
     [ -e "$file" ] || file=$(find "$work/local/fanstore-outputs" -name c$i)
@@ -432,8 +432,9 @@ full() {
     # shellcheck disable=SC2016
     expect_status 125 unshare -m bash -c 'mount -t tmpfs -o size=4m none "$1" && shift && exec "$@"' - "$out" \
       "$bin/fs-launch" --local-dir "$work/local" --dataset "$ds" --mount "$mnt" --emulate 2 --stage-out "$out" -- bash -c '
-      cd "$1" && head -c 1000000 /dev/urandom >fits && sleep 2 && head -c 9000000 /dev/urandom >large && md5sum large >"$2/sums"' \
-      - "$mnt" "$work"
+      cd "$1" && head -c 1000000 /dev/urandom >fits || exit
+      for i in $(seq 300); do [ -e "$3/fits" ] && break; sleep 0.1; done # the large one leaves no room for it
+      head -c 9000000 /dev/urandom >large && md5sum large >"$2/sums"' - "$mnt" "$work" "$out"
     grep -q '1 could not be staged out (No space left on device) and is kept in .*: large$' "$work/err" || fail "$(cat "$work/err")"
     (cd "$work"/local/fanstore-outputs/job-* && md5sum -c --quiet "$work/sums") || fail "large was not kept"
     equal "kept" 1 "$(find "$work/local/fanstore-outputs" -type f | wc -l)"
