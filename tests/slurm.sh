@@ -76,7 +76,7 @@ cluster_up() { # NODES ["dense"]
   cluster_files "${2-}"
   server h1 munged --foreground --force --key-file="$etc/key" --socket="$etc/munge" --pid-file="$etc/munge.pid" \
     --log-file="$etc/munge.log" --seed-file="$etc/munge.seed"
-  wait_until 20 test -S "$etc/munge"
+  wait_until 60 test -S "$etc/munge"
   server h1 slurmctld -D
   for h in $(seq 2 "$net_count"); do server "h$h" slurmd -N "h$h" -D; done
   for h in ${2:+d1 d2}; do server "h$net_count" slurmd -N "$h" -D; done
@@ -95,7 +95,7 @@ job() { # SBATCH'S OPTION... ; the script's lines on standard input; output to $
 }
 gone() { ! on h1 squeue -h -o %i | grep -qx "$id"; }
 ended() {
-  wait_until 60 gone
+  wait_until 200 gone
   wait_until 60 all_idle
 }
 shows() { # WHAT LINE TIMES

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
+# timeout: 400
 # Programs in Docker's containers, with the options of fs-launch env --container docker: they read
 # what two emulated nodes have, write outputs, and leave no locks when they are killed. The Docker
 # daemon is the test's own.
@@ -63,7 +63,7 @@ echo "ok - without the binds, and as another user: one line"
 contained "$options" sleep 100 &
 left=$!
 running() { [ -n "$($docker ps -q)" ]; }
-wait_until 10 running
+wait_until 40 running
 end_job
 wait $left && fail "a container's program goes on after the job"
 kept new

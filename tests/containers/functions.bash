@@ -100,7 +100,7 @@ dies() {
   : >"$work/hold" # not the one of an earlier container
   contained "$2" python3 - hold "${files[@]}" "$token" <"$here/inside.py" >"$work/hold" 2>&1 &
   holder=$!
-  wait_until 20 grep -qs '^locked' "$work/hold"
+  wait_until 60 grep -qs '^locked' "$work/hold"
   equal "$1: locks that a container has, from both nodes" "held held held held" \
     "$(locked 0 "${files[@]}") $(locked 1 "${files[@]}")"
   pid=$(pid_of "$token")
@@ -108,7 +108,7 @@ dies() {
   # shellcheck disable=SC2086 # the holder, and a child that has its descriptors
   kill -KILL $pid
   wait "$holder" && fail "$1: the container does not end with its program"
-  wait_until 10 unlocked "${files[@]}"
+  wait_until 30 unlocked "${files[@]}"
   equal "$1: what was written before" "half" "$(f attach "$job" cat "$mnt/$1.flock")"
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
+# timeout: 900
 # The modules that `make install` makes, by environment-modules and by Lmod: `module load` finds
 # programs, manual pages, headers and library; `module unload` restores the environment.
 . "$(dirname "$0")/../functions.sh"

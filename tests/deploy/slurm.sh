@@ -52,7 +52,7 @@ wait_until 30 test -e "$work/running"
 of_killed() { grep -lzxsF "FS_TEST_JOB=$work/killed" /proc/[0-9]*/environ | grep -o '[0-9]*'; }
 none_of_killed() { ! of_killed >/dev/null; }
 of_killed | xargs kill -KILL || :
-wait_until 10 none_of_killed
+wait_until 40 none_of_killed
 killed=$(cat "$work/killed.run")
 running=$(cat "$work/running.run")
 [ -d "$killed" ] || fail "no run directory '$killed'"

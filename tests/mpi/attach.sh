@@ -65,7 +65,7 @@ echo "ok - env"
 
 "$bin/fs-launch" attach sleep 100 &
 asleep=$!
-wait_until 10 grep -qz "^FANSTORE_RUN=" "/proc/$asleep/environ"
+wait_until 30 grep -qz "^FANSTORE_RUN=" "/proc/$asleep/environ"
 end_job 5
 wait "$asleep" && fail "a program that joined was not ended"
 grep -qE "process(es)? of COMMAND's still ran at its end" job.err || fail "$(cat job.err)"

@@ -78,7 +78,7 @@ netns_plain h1 timeout 20 "${l[@]}" --np 2 -- "$work/sum" >out 2>err </dev/null 
 equal "sum of the ranks" 1 "$(cat out)"
 echo "ok - COMMAND's MPI processes use the same interface"
 
-wait_until 5 is_up h2 ib0
+wait_until 20 is_up h2 ib0
 for value in "ucx ib0" "ob1 10.88.0.0/16"; do
   pml=${value% *} value=${value#* } before=$(sent h2 ib0) eth0=$(sent h2 eth0)
   job "--network $value" "$pml" --network "$value"
@@ -113,7 +113,7 @@ echo "ok - a path that a remote shell would take apart"
 ip_on h2 link set eth0 down
 ip_on h2 link set eth0 name ens5
 ip_on h2 link set ens5 up
-wait_until 5 is_up h2 ens5
+wait_until 20 is_up h2 ens5
 job "another name on h2" ucx
 
 ip_on h1 addr flush dev eth0

@@ -31,11 +31,11 @@ done
 
 # The user's own choice counts, and is wrong.
 both='no connection from node 0 \(h(.): .*eth0 10.77.0.\1/24.*\) to node 1 \(h(.): .*eth0 10.77.0.\2/24.*\) within 10 s: .*--network'
-fails 20 "$both" h1 env FANSTORE_PML=ob1 OMPI_MCA_btl_tcp_if_include=docker0 "${l[@]}"
+fails 30 "$both" h1 env FANSTORE_PML=ob1 OMPI_MCA_btl_tcp_if_include=docker0 "${l[@]}"
 
 ip_on h1 route add blackhole 10.77.0.2/32
 ip_on h2 route add blackhole 10.77.0.1/32
-fails 20 "$both" h3 "${l[@]}"
+fails 30 "$both" h3 "${l[@]}"
 
 # A packet filter between h1 and h2 that ssh would pass.
 ip_on h1 route del blackhole 10.77.0.2/32

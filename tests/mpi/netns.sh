@@ -72,5 +72,5 @@ netns_on h1 "$bin/fs-launch" clean --staged --outputs --to "$work/to" --local-di
 equal "kept on h2, copied out" "h2 h2" "$(cd to/job-* && echo * "$(cat h2)")"
 equal "staged files" 0 "$(find "$net_root"/h?/local -type f | wc -l)"
 no_temporary() { [ -z "$(find "$net_root"/h?/tmp -mindepth 1 2>/dev/null | head)" ]; }
-wait_until 10 no_temporary # a daemon of mpirun that was told late removes its own
+wait_until 30 no_temporary # a daemon of mpirun that was told late removes its own
 echo "ok - clean on all hosts; nothing is left in any TMPDIR"

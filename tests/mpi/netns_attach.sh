@@ -27,12 +27,12 @@ import time
 f = open('$mnt/open', 'w'); f.write('written'); f.flush()
 open('$mnt/closed', 'w').close()
 open('$work/ready', 'w').close()
-time.sleep(30)
+time.sleep(120)
 PYTHON
 # These hosts share /proc. Another spelling of FANSTORE_RUN hides the program of h2 from fs-launch on h1.
 netns_on h2 "$bin/fs-launch" attach -- sh -c "FANSTORE_RUN=/.\$FANSTORE_RUN exec $python left.py" >left 2>&1 &
 program=$!
-wait_until 10 test -e ready
+wait_until 30 test -e ready
 netns_on h1 "$bin/fs-launch" stop "$job" >out 2>err || fail "$(cat err)"
 grep -q 'warning: node 1 (h2): 1 program still ran when the job finished' err || fail "$(cat err)"
 kept=$net_root/h2/local/fanstore-outputs/$job
@@ -41,5 +41,5 @@ equal "h2's file" h2 "$(cat "$kept/of-h2")"
 for p in $(ip netns pids "${net_id}2"); do kill "$p" 2>/dev/null || :; done
 wait $program || :
 no_run() { [ -z "$(find "$net_root"/h?/tmp -name 'job-*' 2>/dev/null)" ]; }
-wait_until 10 no_run
+wait_until 30 no_run
 echo "ok - stop: outputs of both hosts are kept, the program on the other host is told of"

@@ -94,8 +94,8 @@ held() { # a place of which node 0 cannot begin
   flock 8
   launch --emulate 2 --replicas 2 --deadline 200 --dataset ds -- true 2>err 8>&- &
   placing=$!
-  wait_until 10 daemon 1 >/dev/null
-  wait_until 10 two_there
+  wait_until 30 daemon 1 >/dev/null
+  wait_until 30 two_there
 }
 two_there() { [ "$(find local/fanstore-node1 -name '*.stamp' | wc -l)" -ge 3 ]; } # an index, and node 1's own two
 ended() { # STATUS
@@ -116,7 +116,7 @@ held
 stopped=$(daemon 0)
 kill -STOP "$stopped"
 five_there() { [ "$(find local/fanstore-node1 -name '*.stamp' | wc -l)" = 5 ]; }
-wait_until 10 five_there # after ten deadlines
+wait_until 30 five_there # after ten deadlines
 kill -CONT "$stopped"
 ended 0
 grep -q 'node 0 does not pass its partitions on: they are read from shared storage' err || fail "$(cat err)"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# timeout: 240
+# timeout: 400
 # long: 70
 # A Slurm cluster of two nodes and a login host (tests/slurm.sh): fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that
@@ -120,7 +120,7 @@ on h1 scancel "$id"
 ended
 running() { pgrep -f "fanstored --job job-.*--local-dir $net_local " >/dev/null; }
 not_running() { ! running; }
-wait_until 20 not_running
+wait_until 60 not_running
 job <<<"$l --np 2 -- sh -c 'diff -r $work/source $mnt && echo same'"
 ended
 shows "after a cancelled job" same 2

@@ -45,7 +45,7 @@ END
 mkdir -m 700 "$work/run"
 "$python" "$work/daemon.py" "$work/run/node-0.sock" "$work/listens" &
 daemon=$!
-wait_until 10 test -e "$work/listens"
+wait_until 30 test -e "$work/listens"
 for form in long short; do
   [ $form = long ] || touch "$work/listens.short"
   FANSTORE_RUN=$work/run FANSTORE_DATASET=$work/ds FANSTORE_MOUNT=$mnt LD_PRELOAD=$lib \

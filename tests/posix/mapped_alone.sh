@@ -24,8 +24,8 @@ for what in whole part; do
 done
 map forked
 map orphan >"$work/orphan"
-wait_until 10 grep -q good "$work/orphan"
-wait_until 5 test ! -e "$shared"
+wait_until 30 grep -q good "$work/orphan"
+wait_until 30 test ! -e "$shared"
 echo "ok - five programs have one copy; parts; forks; a child that outlives its parent; nothing is left"
 
 map killed
@@ -38,7 +38,7 @@ leave_behind() {
   mkfifo "$work/in"
   map stay <"$work/in" >"$work/out" &
   exec 9>"$work/in"
-  wait_until 10 grep -qs mapped "$work/out"
+  wait_until 30 grep -qs mapped "$work/out"
   [ -e "$shared" ] || fail "nothing is shared"
 }
 kill_it() {

@@ -47,7 +47,7 @@ for _ in 1 2 3; do
 done
 
 map daemonized >"$work/out" || true
-wait_until 5 grep -q . "$work/out"
+wait_until 30 grep -q . "$work/out"
 grep -q good "$work/out" || wrong "a child whose parent ends at once cannot mremap"
 
 cp -r "$work/raw" "$work/damaged"
@@ -80,9 +80,9 @@ map masked
 fresh
 
 mkdir -m 700 "$shared" "$one"
-(flock -x 9 && exec sleep 20) 9<"$one" &
+(flock -x 9 && exec sleep 100) 9<"$one" &
 lock=$!
-sleep 0.2
+while flock -n "$one" true; do sleep 0.05; done
 map waits || wrong "each mapping waits for a stopped process that removes"
 kill "$lock"
 wait "$lock" 2>/dev/null || true

@@ -155,7 +155,7 @@ say "processes that outlive COMMAND are still served"
 supervised "$work/ds" "$mnt" busybox sh -c '(sleep 1; cat $0/large | md5sum >$1/late.new; mv $1/late.new $1/late) >/dev/null 2>&1 &' \
   "$mnt" "$work"
 [ ! -e "$work/late" ] || fail "COMMAND was waited for longer than it ran"
-wait_until 20 test -e "$work/late"
+wait_until 60 test -e "$work/late"
 equal "read by the one left behind" "$(md5sum <"$source/large")" "$(cat "$work/late")"
 
 say "sixteen at once"
