@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
+# timeout: 500
 # long: 40
 # slow
 # docs/examples/ddp.py has the same losses on a plain directory and below the mount: started by two agents of torchrun with
