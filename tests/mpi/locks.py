@@ -262,7 +262,7 @@ SIGNALS = """
             kind(fd, EX)
             seen.append('locked')
         except Alarm:
-            seen.append('EINTR' if 0.15 < time.monotonic() - begin < 10 else time.monotonic() - begin)
+            seen.append('EINTR' if 0.15 < time.monotonic() - begin < 2 else time.monotonic() - begin)
         signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, ring)
     signal.siginterrupt(signal.SIGALRM, False)

@@ -9,7 +9,7 @@ from nodes import Nodes, ask as tell  # noqa: E402
 
 mount, nodes = sys.argv[1], int(sys.argv[2])
 last = nodes - 1
-LATE = 4  # s; the machine may be busy
+LATE = 2.5  # s; the machine may be busy
 work = os.path.join(mount, "asleep")
 os.mkdir(work)
 on = Nodes(work, "import signal\n").start
