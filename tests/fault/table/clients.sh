@@ -15,18 +15,13 @@ holds() { # PID: "descriptors mappings"
 as_before() { [ "$(holds "$pid")" = "$before_deaths" ]; }
 # COMMAND... kills clients of node 0 during a job
 during() {
-  local pid before_deaths now
+  local pid before_deaths
   begin both --emulate 4
   pid=$(daemon 0)
   sock=$(find "$TMPDIR" -name node-0.sock)
   before_deaths=$(holds "$pid")
   "$@" || why='clients were not killed'
-  for ((i = 0; i < 300; i++)); do
-    now=$(holds "$pid")
-    [ "$now" != "$before_deaths" ] || break
-    sleep 0.1
-  done
-  [ "$now" = "$before_deaths" ] || why="descriptors and channels were $before_deaths, are $now"
+  until_true 30 as_before || why="descriptors and channels were $before_deaths, are $(holds "$pid")"
   all=$("$ringclient" "$sock" "$work/ds" all)
   case $all in *' errors=0 '*) ;; *) why="the cache: $all" ;; esac
   finish

@@ -79,6 +79,17 @@ begin() { # small|large|both [options of fs-launch]
   job=$!
   wait_until 60 all_begun
 }
+# until_true SECONDS COMMAND...: waits for it, as wait_until does; returns 1 after this time, and the table goes on
+until_true() {
+  local i times=$(($1 * 10))
+  shift
+  for ((i = 0; i < times; i++)); do
+    ! "$@" || return 0
+    sleep 0.1
+  done
+  return 1
+}
+told() { grep -q "$1" "$work/err"; } # PATTERN: in what fs-launch says
 before=() # of the readers' command line
 all_begun() { [ "$(find "$work" -maxdepth 1 -name 'begun.*' | wc -l)" = "$processes" ]; }
 

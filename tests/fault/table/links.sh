@@ -29,12 +29,9 @@ healed() { # SECONDS
   netns_cut h2
   sleep "$1"
   netns_heal h2
-  for ((i = 0; i < 2400; i++)); do
-    ! grep -q 'node [0-2] answers again' "$work/err" || break
-    sleep 0.1
-  done
-  grep -q 'node [0-2] answers again' "$work/err" || why='it does not serve again'
-  say "serves again $((i / 10)).$((i % 10)) s after the link"
+  local began=$SECONDS
+  until_true 240 told 'node [0-2] answers again' || why='it does not serve again'
+  say "serves again $((SECONDS - began)) s after the link"
   finish
   dropped=$(json "$work/r.json" 'sum(n["dropped"] for n in r["nodes"])')
   say "late replies: $dropped, dropped"
