@@ -102,7 +102,7 @@ equal "released twice" ENOENT "$answer"
 reader "hold $id2"
 equal "held after that" ENOENT "$answer"
 id3=$(ask 0 'create 1 log2' | cut -d' ' -f2)
-echo x >"$(backing_of "$id3")"
+writes "$id3" 2
 wait_until 20 sees 'lookup 1 log2' "ok $id3 log2 2"
 equal "removed, and never held" ok "$(ask 1 'remove 1 log2')"
 wait_until 20 gone "$id3"
