@@ -114,7 +114,7 @@ struct fs_call_create {
 enum fs_publish_flags {
   FS_PUBLISH_SHARED = 1,    /* the home's backing file does not have all bytes */
   FS_PUBLISH_STAGED_IN = 2, /* by a daemon: unchanged since --stage-in */
-  FS_PUBLISH_DURABLE = 4,   /* The program waits until file and replica are on disk. */
+  FS_PUBLISH_DURABLE = 4,   /* The program waits until file and replica are on disk, and for the backup. */
 };
 struct fs_call_publish {
   uint64_t dir;
@@ -176,7 +176,9 @@ struct fs_call_setattr {
   uint32_t mode;     /* type of the record; for SET_MODE also the permissions */
 };
 
-/* TIMES (struct fs_call_directory) asks when names in a directory changed last. Its answer: */
+/* TIMES (struct fs_call_directory) asks when names in a directory changed last. FS_TIMES_SYNC: the
+   answer comes when the backup has all changes that have returned. The answer: */
+enum fs_times_flags { FS_TIMES_SYNC = 1 };
 struct fs_dir_times {
   uint64_t changed; /* last change in ns since 1970; 0: never */
   uint64_t subdirs; /* number of its output directories */
@@ -355,7 +357,8 @@ enum fs_backup_flags {
   FS_BACKUP_SHUT = 4,     /* The directory takes no names for now. */
   FS_BACKUP_OPENED = 8,   /* The directory takes names again. */
   FS_BACKUP_REMOVED = 16, /* The directory was removed. */
-  FS_BACKUP_ALL = 31,
+  FS_BACKUP_SHOW = 32,    /* The directory is not private any more: the backup shares its records. */
+  FS_BACKUP_ALL = 63,
 };
 struct fs_call_backup {
   uint64_t dir;

@@ -185,7 +185,7 @@ const struct fs_op fs_ops[FS_NAMES_OPS] = {
     OP(LIST, DIRECTORY(list), CLIENT, .ok = list_call_ok),
     OP(SETATTR, .scope = FS_SCOPE_RECORD, CHANGES, .dir = AT(setattr.dir), .id = AT(setattr.id),
        .call = AT(setattr.call), .bytes = AT(setattr.size), .flags = FS_SET_ALL, .ok = setattr_ok),
-    OP(TIMES, DIRECTORY(times), CLIENT),
+    OP(TIMES, DIRECTORY(times), CLIENT, .flags = FS_TIMES_SYNC),
     /* bytes of a file */
     OP(OPEN, FILE_OF(open), CLIENT, .flags = FS_OPEN_BYTES),
     OP(CLOSE, FILE_OF(close), CLIENT, NOT_TWICE, .not_later = true),

@@ -171,6 +171,7 @@ static inline int synced(int fd, int r) {
 }
 
 static int64_t sync_slot(struct fs_slot *s) {
+  if (atomic_load(&s->kind) == FS_SLOT_DIR) return fs_output_dir_sync(s->entry);
   if (fs_slot_writable(s) != 0) return is_open(s);
   fs_err err = fs_output_flush(s->entry, true);
   return err == 0 && fs_slot_is_real(s) ? FS_E_REAL : err;

@@ -276,6 +276,17 @@ static void check_mark(const struct fs_ns *ns, uint64_t dir) {
   }
 }
 
+/* Of a private directory a backup may lack what was published. */
+static bool is_copy(const struct fs_ns *ns, const struct fs_record *a, const struct fs_record *b) {
+  struct fs_record copy = *b;
+  if (fs_record_size(a) != fs_record_size(b)) return false;
+  if (fs_private(ns, a->dir) && S_ISREG(a->mode) && !(b->flags & FS_RECORD_PUBLISHED)) {
+    copy = *a;
+    copy.id = b->id, copy.seq = b->seq;
+  }
+  return memcmp(a, &copy, sizeof(*a)) == 0 && memcmp(a + 1, b + 1, a->name_len + a->target_len) == 0;
+}
+
 /* What backups have is what primaries have; who keeps nothing of a directory has nothing of it. */
 static void check_dir(void *ctx, uint64_t dir) {
   const struct fs_ns *ns = ctx;
@@ -289,8 +300,7 @@ static void check_dir(void *ctx, uint64_t dir) {
   while ((a = fs_names_after(ns->names, dir, seq)) != NULL) {
     const struct fs_record *b = fs_names_after(backup, dir, seq);
     assert_non_null(b);
-    assert_int_equal(fs_record_size(a), fs_record_size(b));
-    assert_memory_equal(a, b, sizeof(*a) + a->name_len + a->target_len);
+    assert_true(is_copy(ns, a, b));
     seq = a->seq;
     count++;
   }

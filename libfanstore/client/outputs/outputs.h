@@ -27,6 +27,9 @@ fs_err fs_output_stat(uint32_t mount, uint32_t entry, struct stat *st);
 /* Sets when names in the directory were changed last, in ns since 1970, or 0 if never. Asks the
    daemon. */
 fs_err fs_output_changed_at(uint64_t dir, uint64_t *changed);
+/* Waits until changes of names in this directory of outputs that have returned are on two nodes. Does
+   nothing if the number is that of another directory. */
+fs_err fs_output_dir_sync(uint32_t entry);
 /* Adds the times to an output directory's record, unless the answer had them. */
 void fs_output_record_times(struct fs_record *r);
 /* Gets the kernel's attributes of a file of this node, whose backing file f->real names, by a

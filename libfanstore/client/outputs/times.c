@@ -26,6 +26,15 @@ fs_err fs_output_changed_at(uint64_t dir, uint64_t *changed) {
   return err;
 }
 
+fs_err fs_output_dir_sync(uint32_t entry) {
+  const struct fs_output_node *n = fs_output_node(entry);
+  struct fs_names_call c = {.op = FS_NAMES_TIMES, .flags = FS_TIMES_SYNC};
+  struct fs_dir_times t;
+  size_t got;
+  if (n) c.times.dir = atomic_load_explicit(&n->id, memory_order_relaxed);
+  return n ? fs_names_call(&c, "", "", &t, sizeof(t), &got) : 0;
+}
+
 void fs_output_record_times(struct fs_record *r) {
   struct fs_dir_times t;
   if (!S_ISDIR(r->mode) || (r->flags & FS_RECORD_TIMED) || ask(r->id, &t) != 0) return;

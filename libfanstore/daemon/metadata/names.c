@@ -9,53 +9,13 @@
  * come in order among themselves; they go into a second array, which is merged into the first when
  * the order is needed.
  */
-#include "daemon/metadata/names.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "daemon/core/chain.h"
-#include "daemon/metadata/shared_names.h"
-#include "util/table.h"
+#include "daemon/metadata/names_priv.h"
 
 #define FS_PLACES_FIRST 8u
-
-struct fs_name {
-  struct fs_table_link by_id, by_name;
-  struct fs_names_dir *in;
-  uint32_t slot; /* in the shared table; 0: none */
-  struct fs_record rec;
-  char text[]; /* the name and the target, as they follow a record in a message */
-};
-
-struct fs_place_of {
-  uint64_t seq;
-  struct fs_name *name; /* NULL: a hole */
-};
-
-struct fs_places { /* places in order of seq */
-  struct fs_place_of *place;
-  size_t used, room, live;
-};
-
-struct fs_names_dir {
-  struct fs_table_link by_id;
-  uint64_t seq, closed_until, changed;
-  uint64_t subdirs;           /* the number of its records that are directories */
-  struct fs_places all, late; /* `all` always has room for the places of `late` */
-  enum fs_names_part part;    /* of its records: shared, if there is room */
-  bool missing;               /* there was no room for one */
-  uint32_t slot;              /* its own in the shared table; 0: none */
-};
-
-struct fs_names {
-  struct fs_table dirs, by_id, by_name;
-  uint64_t bytes;
-  void (*watch)(void *ctx, const struct fs_record *r, bool gone);
-  void *watch_ctx;
-  struct fs_names_sharing share; /* table NULL: nothing is shared */
-};
 
 static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
   uint64_t h = fs_mix64(dir + len);
@@ -65,12 +25,14 @@ static uint64_t fs_names_hash(uint64_t dir, const char *name, size_t len) {
 
 fs_err fs_names_new(struct fs_names **out) {
   *out = calloc(1, sizeof(**out));
-  return *out ? 0 : -ENOMEM;
+  if (!*out) return -ENOMEM;
+  fs_chain_init(&(*out)->lagging);
+  return 0;
 }
 
 /* ---- finding ---- */
 
-static struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
+struct fs_names_dir *fs_names_dir_find(const struct fs_names *n, uint64_t id) {
   struct fs_table_link *l = fs_table_find(&n->dirs, id);
   return l ? FS_ITEM(l, struct fs_names_dir, by_id) : NULL;
 }
@@ -126,7 +88,7 @@ static struct fs_name *fs_places_find(const struct fs_places *p, uint64_t seq) {
 }
 
 /* Merges the late places into the others, from the end. No place is in both arrays. */
-static void fs_dir_merge(struct fs_names_dir *d) {
+void fs_dir_merge(struct fs_names_dir *d) {
   struct fs_places *a = &d->all, *b = &d->late;
   size_t i = a->used, k = b->used, to = i + k;
   if (k == 0) return;
@@ -139,14 +101,19 @@ static void fs_dir_merge(struct fs_names_dir *d) {
   b->used = b->live = 0;
 }
 
-const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq) {
-  struct fs_names_dir *d = fs_names_dir_find(n, dir);
-  if (!d || seq >= d->seq) return NULL;
+struct fs_name *fs_dir_after(struct fs_names_dir *d, uint64_t seq) {
+  if (seq >= d->seq) return NULL;
   fs_dir_merge(d);
   const struct fs_places *p = &d->all;
   size_t i = fs_places_search(p, seq + 1);
   while (i < p->used && !p->place[i].name) i++;
-  return i < p->used ? &p->place[i].name->rec : NULL;
+  return i < p->used ? p->place[i].name : NULL;
+}
+
+const struct fs_record *fs_names_after(const struct fs_names *n, uint64_t dir, uint64_t seq) {
+  struct fs_names_dir *d = fs_names_dir_find(n, dir);
+  struct fs_name *e = d ? fs_dir_after(d, seq) : NULL;
+  return e ? &e->rec : NULL;
 }
 
 uint64_t fs_names_count(const struct fs_names *n, uint64_t dir) {
@@ -163,65 +130,6 @@ void fs_names_each(const struct fs_names *n, void (*visit)(void *ctx, uint64_t d
   for (struct fs_table_link *l = NULL; (l = fs_table_next(&n->dirs, l)) != NULL;) visit(ctx, l->key);
 }
 
-/* ---- sharing ---- */
-
-static void fs_unshare(const struct fs_names *n, uint32_t *slot) {
-  if (*slot != 0) fs_shared_names_drop(n->share.table, *slot);
-  *slot = 0;
-}
-
-/* Puts what is known of a directory in the shared table, or takes it away. Without a slot, all its
-   names are asked for. */
-static void fs_share_dir(const struct fs_names *n, struct fs_names_dir *d) {
-  struct fs_record r = {.dir = d->by_id.key, .version = d->changed, .size = d->subdirs, .seq = !d->missing};
-  if (d->part != FS_NAMES_ALL)
-    fs_unshare(n, &d->slot);
-  else if (d->slot != 0)
-    fs_shared_names_set(n->share.table, d->slot, &r, "", NULL);
-  else
-    d->slot = fs_shared_names_put(n->share.table, &r, "", NULL);
-}
-
-static void fs_share(const struct fs_names *n, struct fs_name *e) {
-  struct fs_record r = e->rec;
-  if (e->in->part == FS_NAMES_NONE) {
-    fs_unshare(n, &e->slot);
-    return;
-  }
-  if (S_ISREG(r.mode)) r.home = n->share.home(n->share.ctx, &e->rec);
-  if (e->slot != 0)
-    fs_shared_names_set(n->share.table, e->slot, &r, e->text, e->text + r.name_len);
-  else
-    e->slot = fs_shared_names_put(n->share.table, &r, e->text, e->text + r.name_len);
-  if (e->slot == 0 && r.name_len <= FS_RECORD_TEXT) e->in->missing = true;
-}
-
-void fs_names_begin(const struct fs_names *n) {
-  if (n->share.table) fs_shared_names_begin(n->share.table);
-}
-
-void fs_names_end(const struct fs_names *n) {
-  if (n->share.table) fs_shared_names_end(n->share.table);
-}
-
-void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s) {
-  n->share = *s;
-}
-
-void fs_names_share_again(struct fs_names *n) {
-  for (struct fs_table_link *l = NULL; n->share.table && (l = fs_table_next(&n->dirs, l)) != NULL;) {
-    struct fs_names_dir *d = FS_ITEM(l, struct fs_names_dir, by_id);
-    d->part = n->share.part(n->share.ctx, l->key);
-    if (d->part == FS_NAMES_NONE) fs_share_dir(n, d);
-    d->missing = false;
-    fs_dir_merge(d);
-    for (size_t i = 0; i < d->all.used; i++) {
-      if (d->all.place[i].name) fs_share(n, d->all.place[i].name);
-    }
-    fs_share_dir(n, d);
-  }
-}
-
 /* ---- growing ---- */
 
 /* Returns about what one record takes: malloc's overhead, two places in hash tables, one and a
@@ -236,12 +144,13 @@ uint64_t fs_names_bytes(const struct fs_names *n) {
   return n->bytes;
 }
 
-static struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
+struct fs_names_dir *fs_names_dir_make(struct fs_names *n, uint64_t id) {
   struct fs_names_dir *d = fs_names_dir_find(n, id);
   if (d) return d;
   d = calloc(1, sizeof(*d));
   if (!d) return NULL;
   fs_table_add(&n->dirs, &d->by_id, id);
+  fs_chain_init(&d->lag);
   n->bytes += FS_NAMES_DIR_BYTES;
   if (n->share.table) d->part = n->share.part(n->share.ctx, id);
   fs_share_dir(n, d);
@@ -436,6 +345,7 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   fs_dir_merge(d);
   fs_unshare(n, &d->slot); /* before its names: none of them is absent then, all are asked for */
   d->part = FS_NAMES_NONE;
+  fs_chain_drop(&d->lag);
   while (d->all.used > 0) {
     struct fs_name *e = d->all.place[d->all.used - 1].name;
     if (e)
@@ -448,15 +358,6 @@ void fs_names_drop_dir(struct fs_names *n, uint64_t dir) {
   free(d->all.place);
   free(d->late.place);
   free(d);
-}
-
-fs_err fs_names_complete(struct fs_names *n, uint64_t dir, uint64_t changed) {
-  struct fs_names_dir *d = fs_names_dir_make(n, dir);
-  if (!d) return -ENOMEM;
-  d->part = FS_NAMES_ALL;
-  d->changed = changed;
-  fs_share_dir(n, d);
-  return 0;
 }
 
 void fs_names_drop_all(struct fs_names *n) {

@@ -49,6 +49,14 @@ struct fs_names_sharing {
 };
 void fs_names_share(struct fs_names *n, const struct fs_names_sharing *s);
 void fs_names_share_again(struct fs_names *n);
+/* Shares up to `most` records of directories that have come to the table with records: after the call
+   before, or after a change of their stage. Call it every few milliseconds. */
+void fs_names_share_more(struct fs_names *n, uint32_t most);
+/* A directory that is new here is private; ns_private.c changes that. Of one that is not here,
+   FS_NAMES_SHOWN is returned. `part` may ask for the stage, and is asked when it changes. */
+enum fs_names_stage { FS_NAMES_PRIVATE, FS_NAMES_ENDING, FS_NAMES_SHOWN };
+enum fs_names_stage fs_names_stage(const struct fs_names *n, uint64_t dir);
+void fs_names_set_stage(struct fs_names *n, uint64_t dir, enum fs_names_stage stage);
 /* From now on all records of this directory are here; its names changed last at `changed`. */
 fs_err fs_names_complete(struct fs_names *n, uint64_t dir, uint64_t changed);
 /* Removes the record of this id from this directory. Returns false if there is none. */

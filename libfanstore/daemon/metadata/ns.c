@@ -71,7 +71,9 @@ uint32_t fs_record_home(const struct fs_ns *ns, const struct fs_record *r) {
   return fs_member(&ns->members, r->home) ? r->home : fs_ns_home(ns, r->id);
 }
 static enum fs_names_part fs_ns_part(void *ctx, uint64_t dir) {
-  return fs_ns_certain(ctx, dir) ? FS_NAMES_ALL : FS_NAMES_NONE;
+  const struct fs_ns *ns = ctx;
+  bool keeps = FS_OUTPUT_ID_RANK(dir) == ns->rank || !fs_private(ns, dir);
+  return keeps && fs_ns_certain(ns, dir) ? FS_NAMES_ALL : FS_NAMES_NONE;
 }
 static uint32_t fs_ns_home_of(void *ctx, const struct fs_record *r) {
   return fs_record_home(ctx, r);
@@ -101,7 +103,7 @@ void fs_ns_done_now(struct fs_ns *ns, uint64_t call) {
 }
 bool fs_ns_busy(const struct fs_ns *ns) {
   return ns->transfers > 0 || !fs_chain_empty(&ns->transfers_to_do) || !fs_chain_empty(&ns->moves) ||
-         !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests);
+         !fs_chain_empty(&ns->committing) || !fs_chain_empty(&ns->requests) || ns->unsent_n > 0;
 }
 
 void fs_ns_call(struct fs_ns *ns, uint64_t now, const struct fs_names_call *c, fs_ns_done *done, void *ctx) {
@@ -208,6 +210,8 @@ void fs_ns_timers(struct fs_ns *ns, uint64_t now) {
   fs_lock_timers(ns);
   fs_climb_timers(ns);
   fs_commit_timers(ns, false);
+  fs_private_timers(ns);
+  fs_names_share_more(ns->names, FS_SHARE_MOST);
   fs_request_timers(ns, false);
   fs_ns_drain(ns);
 }

@@ -10,6 +10,7 @@
  *   ns_exec.c     the table of handlers; what a keeper does for a call that concerns one directory
  *   ns_gone.c     what a removal causes on other ranks
  *   ns_notice.c   what other ranks must know before a call is executed
+ *   ns_private.c  directories that only the programs of the rank that made them use
  *   ns_lend.c     lends records of this rank's directories to others, and recalls them before a change
  *   ns_borrow.c   the other side: borrowed records are found in shared memory
  *   ns_mark.c     tells all ranks that a directory may have outputs, before its first output

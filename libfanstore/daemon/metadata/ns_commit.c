@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Copies changes to the backup of a directory. The backup learns each change before the caller gets
- * its answer. A rank that becomes backup because another one failed gets the whole directory. A
- * message says which records to put and which to drop, so it does no harm if it comes twice. Called
- * by the parts of ns.h.
+ * its answer, but see ns_private.c. A rank that becomes backup because another one failed gets the
+ * whole directory. A message says which records to put and which to drop, so it does no harm if it
+ * comes twice. Called by the parts of ns.h.
  */
 #include <stdlib.h>
 
@@ -36,6 +36,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
   fs_chain_drop(&c->all);
+  if (c->early) ns->early--;
   if (err == 0 && c->awaits) {
     fs_ns_await_drop(ns, c->drop, fs_commit_dropped, c);
     return;
@@ -43,7 +44,7 @@ static void fs_commit_end(struct fs_commit *c, fs_err err) {
   if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
   if (c->then)
     c->then(c, err);
-  else if (err < 0 || !c->answered)
+  else if (!c->early && (err < 0 || !c->answered))
     fs_commit_say(c, err);
   fs_commit_free(c);
 }
@@ -113,6 +114,11 @@ static void fs_commit_try(struct fs_commit *c) {
   } else {
     c->rank = k.backup;
     c->answered = c->forwarded && c->asked.from != c->ns->rank;
+    if (c->own && !c->early && c->ns->early < FS_EARLY_MOST && fs_private_may_answer(c->ns, c->asked, c->dir)) {
+      c->early = true;
+      c->ns->early++;
+      fs_commit_say(c, 0);
+    }
     fs_ns_ask(c->ns, c->rank, fs_commit_change(c), fs_commit_answered, c);
   }
 }
@@ -146,6 +152,14 @@ bool fs_committing(const struct fs_ns *ns, uint64_t call) {
   for (struct fs_chain *l = ns->committing.next; l != &ns->committing; l = l->next) {
     const struct fs_commit *c = FS_ITEM(l, struct fs_commit, all);
     if (c->call == call) return true;
+  }
+  return false;
+}
+
+bool fs_commit_early(const struct fs_ns *ns, uint64_t dir) {
+  for (struct fs_chain *l = ns->committing.next; ns->early > 0 && l != &ns->committing; l = l->next) {
+    const struct fs_commit *c = FS_ITEM(l, struct fs_commit, all);
+    if (c->dir == dir && c->early) return true;
   }
   return false;
 }
@@ -220,6 +234,7 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
     fs_ns_answer(ns, a, err, NULL, 0);
     return;
   }
+  if (c->flags & FS_BACKUP_SHOW) fs_names_set_stage(ns->names, c->backup.dir, FS_NAMES_SHOWN);
   if (c->flags & (FS_BACKUP_SHUT | FS_BACKUP_OPENED | FS_BACKUP_REMOVED)) err = fs_commit_shut_here(ns, c);
   const struct fs_record *gone = c->backup.id != 0 ? fs_names_find_id(ns->names, c->backup.dir, c->backup.id) : NULL;
   uint64_t removed = gone && c->backup.to == 0 && S_ISREG(gone->mode) ? gone->id : 0;
@@ -240,6 +255,7 @@ struct fs_transfer {
   uint64_t dir, from, seq; /* the message under way has the records after `from` */
   uint32_t rank;
   bool told; /* the backup knows whether it takes names; the first message says so */
+  bool show; /* the last message has the backup show it */
 };
 
 static void fs_transfer_step(struct fs_transfer *t);
@@ -264,11 +280,12 @@ static void fs_transfer_end(struct fs_transfer *t) {
 
 static void fs_transfer_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_transfer *t = ctx;
-  bool again = err == -ETIMEDOUT || err == -ESTALE || err == -EAGAIN;
+  bool again = err == -ETIMEDOUT || err == -ESTALE || err == -EAGAIN, shown = t->show && t->from == t->seq;
   (void)body, (void)n;
   if (err == -ETIMEDOUT) fs_suspected(t->ns, t->rank);
   if (again) t->seq = t->from;
   t->told = t->told || err == 0;
+  if (err == 0 && shown) t->show = false;
   if (err == 0 || again)
     fs_transfer_step(t);
   else
@@ -297,10 +314,20 @@ static void fs_transfer_step(struct fs_transfer *t) {
     t->seq = r->seq;
   }
   c->tail_len = (uint16_t)(at - sizeof(*c));
+  if (at == sizeof(*c) && t->show) c->flags |= FS_BACKUP_SHOW;
   if (at == sizeof(*c) && c->flags == 0 && (t->told || changed == 0))
     fs_transfer_end(t);
   else
     fs_ns_ask(ns, t->rank, c, fs_transfer_answered, t);
+}
+
+static bool fs_transfer_new(struct fs_ns *ns, uint64_t dir, uint32_t backup, bool show) {
+  if (backup == FS_NO_RANK) return true;
+  struct fs_transfer *t = malloc(sizeof(*t));
+  if (!t) return false;
+  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = backup, .show = show};
+  fs_chain_push(&ns->transfers_to_do, &t->chain);
+  return true;
 }
 
 struct fs_transfers {
@@ -312,15 +339,18 @@ static void fs_transfer_dir(void *ctx, uint64_t dir) {
   struct fs_transfers *all = ctx;
   struct fs_ns *ns = all->ns;
   struct fs_keepers was = fs_members_keepers(all->before, dir), is = fs_members_keepers(&ns->members, dir);
-  if (is.primary != ns->rank || is.backup == FS_NO_RANK || is.backup == was.backup || is.backup == was.primary) return;
-  struct fs_transfer *t = malloc(sizeof(*t));
-  if (!t) return;
-  *t = (struct fs_transfer){.ns = ns, .dir = dir, .rank = is.backup};
-  fs_chain_push(&ns->transfers_to_do, &t->chain);
+  if (is.primary != ns->rank || is.backup == was.backup || is.backup == was.primary) return;
+  (void)fs_transfer_new(ns, dir, is.backup, false);
 }
 
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before) {
   struct fs_transfers all = {.ns = ns, .before = before};
   fs_names_each(ns->names, fs_transfer_dir, &all);
   fs_transfer_next(ns);
+}
+
+bool fs_commit_show(struct fs_ns *ns, uint64_t dir) {
+  bool begun = fs_transfer_new(ns, dir, fs_members_keepers(&ns->members, dir).backup, true);
+  fs_transfer_next(ns);
+  return begun;
 }

@@ -93,7 +93,8 @@ void fs_changed_now(struct fs_ns *ns, uint64_t dir) {
 static void fs_exec_times(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
   struct fs_dir_times t = {.changed = fs_names_changed(ns->names, c->times.dir),
                            .subdirs = fs_names_subdirs(ns->names, c->times.dir)};
-  fs_ns_answer(ns, a, 0, &t, sizeof(t));
+  bool wait = (c->flags & FS_TIMES_SYNC) && fs_commit_early(ns, c->times.dir);
+  fs_ns_answer(ns, a, wait ? -EAGAIN : 0, &t, wait ? 0 : sizeof(t));
 }
 
 /* Adds a record to the answer in ns->body. If it is a directory whose own names are kept here, its
@@ -208,7 +209,9 @@ static void fs_exec_create(struct fs_ns *ns, struct fs_asked a, const struct fs_
     /* a staged-in directory keeps the times of its original */
     if (err == 0 && !(c->flags & FS_CREATE_STAGED_IN)) fs_changed_now(ns, c->create.dir);
     if (S_ISDIR(c->create.mode)) fs_above_note(ns, c->create.id, c->create.dir);
-    fs_exec_put(ns, a, err == 0 ? r : NULL, c->create.id);
+    struct fs_commit *commit = fs_exec_put_commit(ns, a, err == 0 ? r : NULL, c->create.id);
+    if (commit) commit->own = S_ISREG(c->create.mode);
+    fs_exec_commit(ns, a, commit);
   }
 }
 
@@ -245,7 +248,12 @@ static void fs_exec_publish(struct fs_ns *ns, struct fs_asked a, const struct fs
   now.ctime_ns = c->publish.ctime != 0 ? (uint32_t)(c->publish.ctime % 1000000000u) : c->publish.mtime_ns;
   now.mode = S_IFREG | (c->publish.mode & 07777);
   fs_err err = fs_names_put(ns->names, &now, fs_record_name(old), NULL, &r);
-  fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
+  if (err == 0 && !(c->flags & FS_PUBLISH_DURABLE) && fs_private_may_answer(ns, a, r->dir)) {
+    fs_answer_record(ns, a, 0, r);
+    fs_private_published(ns, r);
+  } else {
+    fs_exec_put(ns, a, err == 0 ? r : NULL, 0);
+  }
 }
 
 static struct fs_record fs_exec_set(const struct fs_record *old, const struct fs_names_call *c) {
@@ -349,9 +357,10 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
 /* If this node has the bytes of a file that another node's program removes, it drops them before it
    answers: then the caller need not ask for that. */
 static void fs_exec_unlink(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
-  bool here = a.from != ns->rank && S_ISREG(r->mode) && fs_ns_home(ns, r->id) == ns->rank;
+  bool here = S_ISREG(r->mode) && fs_ns_home(ns, r->id) == ns->rank, mine = a.from == ns->rank;
   struct fs_commit *commit = fs_exec_drop(ns, a, r, call);
-  if (commit && here) commit->awaits = true, commit->forwarded = false;
+  if (commit) commit->own = here && mine;
+  if (commit && here && !mine) commit->awaits = true, commit->forwarded = false;
   fs_exec_commit(ns, a, commit);
 }
 
@@ -456,6 +465,7 @@ static void (*const fs_handlers[FS_NAMES_OPS])(struct fs_ns *, struct fs_asked, 
 };
 
 void fs_exec(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
+  if (fs_private_end(ns, a, c)) return;
   if (fs_call_op(c)->changes && fs_lend_back(ns, a, c)) return;
   if (fs_handlers[c->op])
     fs_handlers[c->op](ns, a, c);

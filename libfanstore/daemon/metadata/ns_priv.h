@@ -18,6 +18,9 @@
 /* removals that a backup remembers, in case the primary dies before it has reported them */
 #define FS_GONE 1024u
 #define FS_LEND_TIMES 4096u
+#define FS_EARLY_MOST 64u  /* callers that are answered before the backup, at once */
+#define FS_SHARE_MOST 512u /* records that enter the shared table in one turn: a millisecond */
+#define FS_UNSENT_MOST 64u
 #define FS_CLOSED_DEADLINES (2 * FS_REQUEST_DEADLINES)
 #define FS_NS_RETRY_NS 1000000ull
 /* The failure detector needs two deadlines to evict a rank. A name that this rank was moving
@@ -64,6 +67,8 @@ struct fs_commit {
   /* the backup may answer the caller, if this change is its first news of it */
   bool forwarded;
   bool answered; /* the backup was told to answer the caller */
+  bool own;      /* it makes or removes a file of this rank */
+  bool early;    /* the caller was answered before the backup (ns_private.c) */
   uint64_t again;
   uint32_t rank;                                 /* that is asked now */
   void (*then)(struct fs_commit *c, fs_err err); /* called instead of answering */
@@ -135,6 +140,12 @@ struct fs_ns {
   struct fs_chain asks, ask_hash[FS_ASK_CHAINS];
   struct fs_chain requests, commits, committing, holds, moves, climbs, local, notices;
   bool draining;
+  uint32_t early;    /* commits whose callers were answered early */
+  struct fs_unsent { /* records of private directories that were published, and not sent to a backup */
+    uint64_t dir, id;
+  } unsent[FS_UNSENT_MOST];
+  uint32_t unsent_n;
+  uint64_t unsent_since;
   struct fs_moved *moved[FS_MOVED_CHAINS];
   struct fs_above_seen above[FS_ABOVE_SEEN];
   struct fs_done_calls done;
@@ -247,6 +258,20 @@ void fs_notice_first(struct fs_ns *ns, struct fs_asked a, const struct fs_names_
                      const struct fs_names_call *tell, const bool *those,
                      void (*then)(struct fs_ns *ns, const struct fs_names_call *told));
 
+/* ---- ns_private.c ---- */
+/* Returns true if no rank but the directory's maker can know the names in it, as far as this rank, a
+   keeper, knows. */
+bool fs_private(const struct fs_ns *ns, uint64_t dir);
+/* Returns true if a caller of this rank need not wait for the backup's answer in this directory. */
+bool fs_private_may_answer(const struct fs_ns *ns, struct fs_asked a, uint64_t dir);
+/* Has the backup hear of this record's publication, with others of its directory and once: the record
+   is sent again when the directory is shown. */
+void fs_private_published(struct fs_ns *ns, const struct fs_record *r);
+void fs_private_timers(struct fs_ns *ns);
+/* Ends that a directory is private, if the call is another rank's. Returns true if the backup lacks
+   changes of which callers know; the call has been answered EAGAIN then, and will be made again. */
+bool fs_private_end(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+
 /* ---- ns_lend.c ---- */
 /* Ends all that is lent of the directory that a call is about to change. Returns true if the call
    has to wait for that; it is then executed, or answered, later. */
@@ -355,6 +380,8 @@ void fs_commit_start(struct fs_commit *c);
 void fs_commit_free(struct fs_commit *c);
 /* Returns true if the change of this call is still on its way to the backup. */
 bool fs_committing(const struct fs_ns *ns, uint64_t call);
+/* Returns true if a caller has its answer, and the backup has not confirmed the change yet. */
+bool fs_commit_early(const struct fs_ns *ns, uint64_t dir);
 /* Returns true if the backup has not confirmed yet that the record is gone. */
 bool fs_committing_gone(const struct fs_ns *ns, uint64_t dir, uint64_t id);
 void fs_commit_timers(struct fs_ns *ns, bool all);
@@ -363,6 +390,9 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
 /* After a change of members, sends each directory of this rank that has a new backup to that
    backup. */
 void fs_commit_transfer(struct fs_ns *ns, const struct fs_members *before);
+/* Sends a directory of this rank to its backup, and has the backup show it. Returns false without
+   memory. */
+bool fs_commit_show(struct fs_ns *ns, uint64_t dir);
 
 /* ---- ns_members.c ---- */
 /* Reports a rank that has not answered in time to the arbiter, or pings it if this rank is the

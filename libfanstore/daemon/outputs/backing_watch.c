@@ -51,12 +51,13 @@ static bool fs_backing_stat(const struct fs_daemon *d, uint64_t id, struct stat 
 /* Fills in the attributes of the backing file and the flags. False if there is no such file. */
 static bool fs_backing_fill_by(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags, struct stat *st) {
   const struct fs_backing_file *f = fs_backing_find(d, c->id);
+  *flags &= ~(uint32_t)(FS_PUBLISH_STAGED_IN | FS_PUBLISH_SHARED);
   if (f && f->in) { /* a link to a staged-in file: as it was when found */
     c->size = f->size;
     c->mtime = f->mtime;
     c->mtime_ns = f->mtime_ns;
     c->mode = f->mode;
-    *flags = FS_PUBLISH_STAGED_IN;
+    *flags |= FS_PUBLISH_STAGED_IN;
     return true;
   }
   if (!fs_backing_stat(d, c->id, st)) return false;
@@ -67,7 +68,7 @@ static bool fs_backing_fill_by(const struct fs_daemon *d, struct fs_call_publish
   c->ctime = (uint64_t)st->st_ctim.tv_sec * 1000000000u + (uint64_t)st->st_ctim.tv_nsec;
   if (!f || !fs_extents_any(f->extents)) return true;
   c->size = FS_MAX(c->size, fs_extents_end(f->extents));
-  *flags = FS_PUBLISH_SHARED;
+  *flags |= FS_PUBLISH_SHARED;
   return true;
 }
 
@@ -138,7 +139,8 @@ static struct fs_publication *fs_publication_make(struct fs_daemon *d, uint64_t 
     return NULL;
   }
   *p = (struct fs_publication){.d = d, .done = done, .ctx = ctx};
-  p->call = (struct fs_names_call){.op = FS_NAMES_PUBLISH, .publish = {.id = id, .dir = f ? f->dir : 0}};
+  p->call = (struct fs_names_call){
+      .op = FS_NAMES_PUBLISH, .flags = FS_PUBLISH_DURABLE, .publish = {.id = id, .dir = f ? f->dir : 0}};
   return p;
 }
 
@@ -216,6 +218,7 @@ static void fs_watch_publish_known(struct fs_daemon *d, uint64_t id, const struc
   struct fs_publication *p = fs_publication_make(d, id, fs_watch_published, w);
   if (!p) return;
   p->known = *st;
+  p->call.flags = 0; /* nobody waits for it */
   fs_publication_start(p);
 }
 
@@ -250,7 +253,7 @@ static bool fs_watch_same(const struct fs_backing_file *f, const struct fs_call_
 static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
   struct fs_call_publish c = {.id = f->id};
   struct stat st;
-  uint32_t flags;
+  uint32_t flags = 0;
   fs_chain_drop(&f->open);
   if (f->creating || f->removed || f->gone || f->dir == 0) return; /* fs_backing_created enters it */
   bool open = fs_backing_written(d, f->id, &st) > 0;
@@ -268,7 +271,7 @@ static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_call_publish c = {.id = id};
-  uint32_t flags;
+  uint32_t flags = 0;
   bool seen = f && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
   if (f) fs_backing_is_open(d, f);
   if (seen && !fs_watch_same(f, &c))
@@ -280,7 +283,7 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
 void fs_backing_show(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_call_publish c = {.id = id};
-  uint32_t flags;
+  uint32_t flags = 0;
   bool old = f && f->mode != 0 && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags) &&
              (f->publishing || !fs_watch_same(f, &c));
   if (old) fs_backing_is_open(d, f);
@@ -347,7 +350,6 @@ static void fs_backing_replicated(void *ctx, fs_err err) {
 static void fs_backing_publishes(struct fs_client_call *call, const struct fs_names_call *c) {
   call->publish.call = *c;
   call->publish.call.publish.ctime = 0; /* the home sets it from the backing file */
-  call->publish.call.flags &= ~(uint32_t)FS_PUBLISH_DURABLE;
   fs_replicate(call->d, c->publish.id,
                (struct fs_replica_wish){.sync = c->flags & FS_PUBLISH_DURABLE, .end = UINT64_MAX},
                fs_backing_replicated, call);
