@@ -192,10 +192,9 @@ int fs_prep_info(int argc, char **argv) {
   if (fs_prep_parse(&cli, argc, argv) < 0) return FS_EXIT_USAGE;
   if (fs_dataset_open_checked(&ds, cli.word[0]) < 0) return FS_EXIT_FAILED;
   fs_err err = measure_spread(&info, &ds.ix);
-  if (err == 0) err = fs_dataset_unused(&ds, &info.unused);
-  if (err == 0) err = fs_dataset_shared(&ds, &info.shared);
+  if (err == 0) err = fs_dataset_waste(&ds, &info.unused, &info.shared);
   if (err < 0)
-    fs_say("out of memory while counting files");
+    fs_say("%s: %s", ds.path, err == -ENOMEM ? "out of memory while counting files" : strerror(-err));
   else if (info.json)
     print_json(&ds, &info);
   else

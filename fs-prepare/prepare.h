@@ -153,11 +153,10 @@ fs_err fs_spread_over_nodes(const struct fs_index *ix, uint32_t nodes, struct fs
 /* Adds the files of each partition to files[partition]. */
 void fs_spread_files(const struct fs_index *ix, uint64_t *files);
 
-/* Counts the bytes of the partitions that no file uses, without padding. Returns 0 or -ENOMEM. */
-fs_err fs_dataset_unused(const struct fs_dataset *ds, uint64_t *bytes);
-/* Counts the stored bytes that the dataset would have more if no blocks of different large files, or of
-   one, were stored once. Returns 0 or -ENOMEM. */
-fs_err fs_dataset_shared(const struct fs_dataset *ds, uint64_t *bytes);
+/* Counts the bytes of the partitions that no file uses, without padding, and the stored bytes that the
+   dataset would have more if no blocks of different large files, or of one, were stored once. Returns 0,
+   -ENOMEM or -EUCLEAN. */
+fs_err fs_dataset_waste(const struct fs_dataset *ds, uint64_t *unused, uint64_t *shared);
 /* Compares a file of a dataset with what `read` reads, of the same size. Returns 1 if equal, 0, or a
    negative errno: -EBADMSG if the dataset is damaged. */
 typedef fs_err fs_content_read_fn(void *ctx, void *buf, size_t n, uint64_t at);

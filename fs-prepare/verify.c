@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-prepare verify: one pass over each partition, in the order of its blocks, which checks the
+ * fs-prepare verify: reads each partition once, in the order of its blocks (passes.c), and checks the
  * checksum of the whole partition and each block's checksum and decoding. Threads take partitions;
  * one thread handles a partition at a time. A file's mark is an atomic byte.
  */
@@ -13,64 +13,7 @@
 #include "codec/codec.h"
 #include "verify.h"
 
-/* Counts a file's blocks in first[partition + 1], or stores each at first[partition]++. */
-static fs_err add_blocks(struct fs_verify *v, uint32_t entry, uint64_t *first, bool store) {
-  const struct fs_index *ix = &v->ds.ix;
-  const struct fs_entry *e = fs_index_entry(ix, entry);
-  struct fs_block b;
-  if (!S_ISREG(e->mode)) return 0;
-  uint64_t count = fs_index_block_count(ix, e);
-  for (uint64_t i = 0; i < count; i++) {
-    fs_err err = fs_index_block(ix, entry, i, &b);
-    if (err < 0 || b.partition >= ix->nparts) return err < 0 ? err : -EUCLEAN;
-    if (!store) {
-      first[b.partition + 1]++;
-      continue;
-    }
-    v->blocks[first[b.partition]++] = (struct fs_vblock){.offset = b.offset,
-                                                         .xxh3 = b.xxh3,
-                                                         .index = i,
-                                                         .codec = (uint16_t)b.codec,
-                                                         .stored_len = b.stored_len,
-                                                         .plain_len = b.plain_len,
-                                                         .entry = entry};
-  }
-  return 0;
-}
-
-int fs_vblock_order(const void *va, const void *vb) {
-  const struct fs_vblock *a = va, *b = vb;
-  if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-  if (a->stored_len != b->stored_len) return a->stored_len < b->stored_len ? -1 : 1;
-  if (a->plain_len != b->plain_len) return a->plain_len < b->plain_len ? -1 : 1;
-  if (a->codec != b->codec) return a->codec < b->codec ? -1 : 1;
-  return a->xxh3 < b->xxh3 ? -1 : a->xxh3 > b->xxh3;
-}
-
-static fs_err add_all(struct fs_verify *v, uint64_t *first, bool store) {
-  fs_err err = 0;
-  for (uint64_t i = 0; i < v->ds.ix.nentries && err == 0; i++) err = add_blocks(v, (uint32_t)i, first, store);
-  return err;
-}
-
-/* Collects the blocks by partition. The thread that scans a partition sorts them. */
-static fs_err collect(struct fs_verify *v) {
-  const uint64_t nparts = v->ds.ix.nparts;
-  FS_AUTO_FREE uint64_t *next = malloc((nparts + 1) * sizeof *next);
-  v->first = calloc(nparts + 1, sizeof *v->first);
-  v->state = calloc(v->ds.ix.nentries + 1, sizeof *v->state);
-  v->part = calloc(nparts + 1, sizeof *v->part);
-  if (next == NULL || v->first == NULL || v->state == NULL || v->part == NULL) return -ENOMEM;
-  fs_err err = add_all(v, v->first, false);
-  for (uint64_t p = 1; p <= nparts; p++) v->first[p] += v->first[p - 1];
-  v->nblocks = v->first[nparts];
-  v->blocks = malloc((v->nblocks + 1) * sizeof *v->blocks);
-  if (v->blocks == NULL) return -ENOMEM;
-  memcpy(next, v->first, (nparts + 1) * sizeof *next);
-  return err < 0 ? err : add_all(v, next, true);
-}
-
-/* One partition while a thread reads it. */
+/* A partition of which blocks are read. */
 struct scan {
   struct fs_verify *v;
   uint32_t number;
@@ -81,7 +24,10 @@ struct scan {
   uint64_t window_at;
   size_t window_n;
   uint8_t *plain;
-  void *work; /* for decoding */
+  void *work;                  /* for decoding */
+  struct fs_passes_block last; /* the block that was read last; its offset is 0 before the first one */
+  bool good;                   /* it was */
+  bool counted;                /* a block of its offset is in bad_blocks */
   uint64_t bad_blocks;
   bool unreadable; /* for a reason that is not the data's */
   bool told;       /* an earlier scan has reported the partition */
@@ -124,7 +70,7 @@ static void scan_gap(struct scan *s, uint64_t end) {
   }
 }
 
-static bool scan_block(struct scan *s, const struct fs_vblock *b) {
+static bool check_block(struct scan *s, const struct fs_passes_block *b) {
   scan_gap(s, b->offset);
   const uint8_t *stored = scan_bytes(s, b->offset, b->stored_len);
   if (stored != NULL && s->at == b->offset) fs_xxh3_update(s->hash, stored, b->stored_len);
@@ -138,23 +84,20 @@ static bool scan_block(struct scan *s, const struct fs_vblock *b) {
          fs_block_decode_prefix(set, b->codec, stored, b->stored_len, s->plain, b->plain_len, decoded, s->work) == 0;
 }
 
-static void scan_blocks(struct scan *s) {
+static void scan_block(void *state, const struct fs_passes_block *b) {
+  struct scan *s = state;
   const struct fs_verify *v = s->v;
-  bool good = true;
-  for (uint64_t i = v->first[s->number]; i < v->first[s->number + 1]; i++) {
-    struct fs_vblock *b = &v->blocks[i];
-    const bool there = i > v->first[s->number] && b[-1].offset == b->offset; /* maybe of another codec */
-    const bool again = there && fs_vblock_order(b - 1, b) == 0;
-    if (!again) good = s->fd >= 0 && scan_block(s, b);
-    atomic_store_explicit(&b->bad, !good, memory_order_relaxed);
-    if (good) continue;
-    if (!there) s->bad_blocks++;
-    uint8_t none = 0;
-    if (s->unreadable)
-      atomic_compare_exchange_strong(&v->state[b->entry], &none, FS_UNCHECKED);
-    else
-      atomic_store(&v->state[b->entry], FS_DAMAGED);
-  }
+  if (!fs_passes_same(&s->last, b)) s->good = s->fd >= 0 && check_block(s, b);
+  if (s->last.offset != b->offset) s->counted = false;
+  s->last = *b;
+  if (s->good) return;
+  if (!s->counted) s->bad_blocks++;
+  s->counted = true;
+  uint8_t none = 0;
+  if (s->unreadable)
+    atomic_compare_exchange_strong(&v->state[b->entry], &none, FS_UNCHECKED);
+  else
+    atomic_store(&v->state[b->entry], FS_DAMAGED);
 }
 
 /* Opens the partition and checks its size and header. Sets s->why on an error. */
@@ -195,41 +138,69 @@ static void scan_report(struct scan *s) {
          fs_plural(s->bad_blocks), s->unreadable ? "not checked" : "damaged", advise ? "; " : "", advise ? advice : "");
 }
 
-static void verify_part(struct fs_verify *v, uint64_t number, bool told) {
-  const uint64_t first = v->first[number], nblocks = v->first[number + 1] - first;
-  const struct fs_part_rec *rec = &v->ds.ix.parts[number];
-  struct scan s = {.v = v, .number = (uint32_t)number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new(), .told = told};
-  qsort(v->blocks + first, nblocks, sizeof *v->blocks, fs_vblock_order);
-  v->part[number] = FS_GOOD;
-  s.window = malloc(window_size(v));
-  s.plain = malloc(v->ds.ix.block_size);
-  s.work = fs_dataset_work(&v->ds);
-  if (s.hash == NULL || s.window == NULL || s.plain == NULL || s.work == NULL) {
-    s.fd = -ENOMEM;
-    s.unreadable = true;
-    snprintf(s.why, sizeof s.why, "out of memory; use a lower --jobs");
-  } else {
-    scan_open(&s, rec);
+static void *scan_begin(void *ctx, uint32_t number) {
+  struct fs_verify *v = ctx;
+  struct scan *s = malloc(sizeof *s);
+  const bool told = v->part[number] != FS_GOOD;
+  v->part[number] = s != NULL ? FS_GOOD : FS_UNCHECKED;
+  if (s == NULL) {
+    fs_say("%s: %s", v->ds.path, strerror(ENOMEM));
+    return NULL;
   }
-  scan_blocks(&s);
-  if (s.fd >= 0 && s.why[0] == '\0') scan_gap(&s, rec->size);
-  if (s.err < 0 && s.why[0] == '\0')
-    snprintf(s.why, sizeof s.why, "cannot be read: %s", strerror(-s.err));
-  else if (s.why[0] == '\0' && s.bad_blocks != 0)
-    snprintf(s.why, sizeof s.why, "damaged: checksums differ");
-  else if (s.why[0] == '\0' && fs_xxh3_digest(s.hash) != rec->xxh3)
-    snprintf(s.why, sizeof s.why, "damaged: its checksum differs");
-  if (s.why[0] != '\0') scan_report(&s);
-  fs_dataset_part_done(&v->ds, s.number, s.fd);
-  fs_xxh3_free(s.hash);
-  free(s.window);
-  free(s.plain);
-  free(s.work);
+  *s = (struct scan){.v = v, .number = number, .at = FS_PART_HEADER_SIZE, .hash = fs_xxh3_new(), .told = told};
+  s->window = malloc(window_size(v));
+  s->plain = malloc(v->ds.ix.block_size);
+  s->work = fs_dataset_work(&v->ds);
+  if (s->hash == NULL || s->window == NULL || s->plain == NULL || s->work == NULL) {
+    s->fd = -ENOMEM;
+    s->unreadable = true;
+    snprintf(s->why, sizeof s->why, "out of memory; use a lower --jobs");
+  } else {
+    scan_open(s, &v->ds.ix.parts[number]);
+  }
+  return s;
+}
+
+static void scan_end(void *state) {
+  struct scan *s = state;
+  const struct fs_part_rec *rec = &s->v->ds.ix.parts[s->number];
+  if (s->fd >= 0 && s->why[0] == '\0') scan_gap(s, rec->size);
+  if (s->err < 0 && s->why[0] == '\0')
+    snprintf(s->why, sizeof s->why, "cannot be read: %s", strerror(-s->err));
+  else if (s->why[0] == '\0' && s->bad_blocks != 0)
+    snprintf(s->why, sizeof s->why, "damaged: checksums differ");
+  else if (s->why[0] == '\0' && fs_xxh3_digest(s->hash) != rec->xxh3)
+    snprintf(s->why, sizeof s->why, "damaged: its checksum differs");
+  if (s->why[0] != '\0') scan_report(s);
+  fs_dataset_part_done(&s->v->ds, s->number, s->fd);
+  fs_xxh3_free(s->hash);
+  free(s->window);
+  free(s->plain);
+  free(s->work);
+  free(s);
+}
+
+/* Scans the partitions: all, or those with `only` set. */
+static fs_err verify_parts(struct fs_verify *v, const uint8_t *only) {
+  static const struct fs_passes_calls calls = {scan_begin, scan_block, scan_end};
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < v->ds.ix.nparts; i++)
+    if (only == NULL || only[i] != 0) bytes += v->ds.ix.parts[i].size;
+  fs_progress_stage(&v->progress, FS_STAGE_VERIFY, 0, bytes);
+  fs_err err = fs_passes(&v->ds.ix, only, v->jobs, &calls, v);
+  if (err < 0) fs_say("%s: %s", v->ds.path, strerror(-err));
+  return err;
 }
 
 static uint64_t count_parts(const struct fs_verify *v, uint8_t state) {
   uint64_t n = 0;
   for (uint64_t i = 0; i < v->ds.ix.nparts; i++) n += v->part[i] == state;
+  return n;
+}
+
+static uint64_t count_blocks(const struct fs_index *ix) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < ix->nentries; i++) n += fs_index_block_count(ix, &ix->entries[i]);
   return n;
 }
 
@@ -259,7 +230,7 @@ static int report(struct fs_verify *v) {
   fs_format_count(ix->nparts, "partition", parts, sizeof parts);
   if (bad_parts == 0 && unread_parts == 0) {
     printf("%s: good: %s, %s in %s, %s, %s\n", shown, files, plain, stored,
-           fs_format_count(v->nblocks, "block", blocks, sizeof blocks), parts);
+           fs_format_count(count_blocks(ix), "block", blocks, sizeof blocks), parts);
     return FS_EXIT_OK;
   }
   if (bad_parts != 0)
@@ -270,40 +241,17 @@ static int report(struct fs_verify *v) {
   return FS_EXIT_FAILED;
 }
 
-/* The partitions to scan: all, or those with `only` set. */
-struct again {
-  struct fs_verify *v;
-  const uint8_t *only;
-};
-
-static void verify_one(void *ctx, uint64_t number) {
-  const struct again *a = ctx;
-  if (a->only == NULL)
-    verify_part(a->v, number, false);
-  else if (a->only[number] == FS_DAMAGED)
-    verify_part(a->v, number, a->v->part[number] != FS_GOOD);
-}
-
-static void verify_parts(struct fs_verify *v, struct again *a) {
-  uint64_t bytes = 0;
-  for (uint64_t i = 0; i < v->ds.ix.nparts; i++)
-    if (a->only == NULL || a->only[i] == FS_DAMAGED) bytes += v->ds.ix.parts[i].size;
-  fs_progress_stage(&v->progress, FS_STAGE_VERIFY, 0, bytes);
-  fs_prep_parallel(v->jobs, v->ds.ix.nparts, verify_one, a);
-}
-
 /* Repairs the damaged partitions, and scans them again: what is damaged then remains so. */
 static fs_err repair(struct fs_verify *v) {
   const uint64_t nparts = v->ds.ix.nparts;
   FS_AUTO_FREE uint8_t *damaged = malloc(nparts);
   if (damaged == NULL) return -ENOMEM;
-  memcpy(damaged, v->part, nparts);
+  for (uint64_t i = 0; i < nparts; i++) damaged[i] = v->part[i] == FS_DAMAGED;
   fs_err err = fs_repair(v->repair);
   if (err < 0) return err;
   for (uint64_t i = 0; i < v->ds.ix.nentries; i++)
     if (atomic_load(&v->state[i]) == FS_DAMAGED) atomic_store(&v->state[i], FS_GOOD);
-  verify_parts(v, &(struct again){v, damaged});
-  return 0;
+  return verify_parts(v, damaged);
 }
 
 #define EMULATED_NODES 64 /* of fs-launch --emulate */
@@ -334,11 +282,11 @@ static uint64_t verify_copies_in(struct fs_verify *v, const char *path, uint64_t
     fs_dataset_part_forget(&v->ds, p);
     v->part[p] = FS_GOOD;
     if (faccessat(v->ds.dir, fs_part_name(p, name), F_OK, AT_SYMLINK_NOFOLLOW) < 0) continue;
-    there[p] = FS_DAMAGED; /* verify_one takes these */
+    there[p] = true;
     n++;
   }
   v->where = path;
-  if (n > 0) verify_parts(v, &(struct again){v, there});
+  if (n > 0 && verify_parts(v, there) < 0) wrong++;
   for (uint64_t p = 0; p < v->ds.ix.nparts; p++) wrong += there[p] && v->part[p] != FS_GOOD;
   if (wrong > 0)
     printf("%s: damaged: %" PRIu64 " of %" PRIu64 " partitions\n", shown, wrong, n);
@@ -392,16 +340,17 @@ static int verify(struct fs_verify *v) {
     return FS_EXIT_FAILED;
   }
   if (v->repair != NULL && fs_repair_open(v->repair) < 0) return FS_EXIT_FAILED;
-  err = collect(v);
-  if (err < 0) {
-    fs_say("%s: %s", v->ds.path, err == -ENOMEM ? "out of memory" : strerror(-err));
+  v->state = calloc(v->ds.ix.nentries + 1, sizeof *v->state);
+  v->part = calloc(v->ds.ix.nparts + 1, sizeof *v->part);
+  if (v->state == NULL || v->part == NULL) {
+    fs_say("%s: %s", v->ds.path, strerror(ENOMEM));
     return FS_EXIT_FAILED;
   }
   if (look_for_parts(v) < 0) return FS_EXIT_FAILED;
   if (v->local_dir != NULL) return verify_copies(v);
-  verify_parts(v, &(struct again){v, NULL});
+  err = verify_parts(v, NULL);
   v->all_missing = false;
-  if (v->repair != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
+  if (err == 0 && v->repair != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
   fs_progress_stop(&v->progress, err == 0);
   return err < 0 ? FS_EXIT_FAILED : report(v);
 }
@@ -460,8 +409,6 @@ int fs_prep_verify(int argc, char **argv) {
   int status = verify(&v);
   fs_progress_stop(&v.progress, status == FS_EXIT_OK);
   fs_repair_free(v.repair);
-  free(v.blocks);
-  free(v.first);
   free(v.state);
   free(v.part);
   fs_dataset_close(&v.ds);

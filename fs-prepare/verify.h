@@ -3,18 +3,10 @@
 #ifndef FS_PREPARE_VERIFY_H
 #define FS_PREPARE_VERIFY_H
 
+#include "passes.h"
 #include "progress.h"
 
 enum { FS_GOOD, FS_DAMAGED, FS_UNCHECKED };
-
-struct fs_vblock {
-  uint64_t offset, xxh3;
-  uint64_t index; /* number of the block in its file */
-  uint32_t stored_len, plain_len;
-  uint32_t entry;
-  uint16_t codec;
-  _Atomic bool bad; /* set by the scan; of blocks with the same bytes, the first one counts for the repair */
-};
 
 struct fs_verify {
   struct fs_dataset ds;
@@ -23,15 +15,10 @@ struct fs_verify {
   const char *local_dir;    /* check the copies that are staged there, or NULL */
   const char *where;        /* directory of the partitions */
   bool all_missing;         /* which is said once, and not for each */
-  struct fs_vblock *blocks; /* by partition; a partition's are sorted when it has been scanned */
-  uint64_t nblocks;
-  uint64_t *first;        /* first block of each partition, and the end */
-  _Atomic uint8_t *state; /* of each entry */
-  uint8_t *part;          /* of each partition */
+  _Atomic uint8_t *state;   /* of each entry */
+  uint8_t *part;            /* of each partition */
   struct fs_progress progress;
 };
-/* Compares blocks of one partition by place. Those with the same stored bytes and the same decoding are neighbours. */
-int fs_vblock_order(const void *a, const void *b);
 
 /* What is given with --repair-from. Each function prints one line if it returns an error, but fs_repair_new,
    which returns NULL if out of memory. */

@@ -30,7 +30,8 @@ struct fs_repair {
   char from[PATH_MAX];                  /* for messages: what was given */
   bool both;                            /* without --shards: a PLACE's files are at its base name, or at the root */
   uint32_t tag;                         /* in the names of temporary files */
-  bool streams;                         /* they may have blocks before mend_part makes the rest */
+  bool streams;                         /* they may have blocks before the rest is made */
+  uint8_t *gaps;                        /* of each partition: gaps are as in the damaged one, not zeros */
   _Atomic int level[FS_CODEC_ROWS_MAX]; /* of each row: the last one that fitted + 1 */
 };
 
@@ -45,16 +46,18 @@ fs_err fs_coder_open(struct fs_coder *c, struct fs_repair *r);
 void fs_coder_close(struct fs_coder *c);
 /* Encodes c->plain to c->stored at this level, which does not matter for a raw block. Returns true if the result is
    the block: then the level is the row's known one. */
-bool fs_coder_encode(struct fs_coder *c, const struct fs_vblock *b, int level);
+bool fs_coder_encode(struct fs_coder *c, const struct fs_passes_block *b, int level);
 /* Returns the known level of the block's row, or -1. */
-int fs_coder_known(const struct fs_coder *c, const struct fs_vblock *b);
+int fs_coder_known(const struct fs_coder *c, const struct fs_passes_block *b);
 /* Returns true if all levels are to be tried with the bytes that a PLACE has for a block, and counts that. This
    becomes rare if none fits: the PLACE then has other contents. False for a raw block. */
-bool fs_coder_may_search(struct fs_coder *c, const struct fs_vblock *b, uint32_t source);
+bool fs_coder_may_search(struct fs_coder *c, const struct fs_passes_block *b, uint32_t source);
 /* Returns the highest level of the block's row. The block is not raw. */
-int fs_coder_most(const struct fs_coder *c, const struct fs_vblock *b);
+int fs_coder_most(const struct fs_coder *c, const struct fs_passes_block *b);
 /* Like fs_coder_encode, at all levels. */
-bool fs_coder_search(struct fs_coder *c, const struct fs_vblock *b);
+bool fs_coder_search(struct fs_coder *c, const struct fs_passes_block *b);
+/* Returns true if the block is at its place in a file. Reads it to c->stored. */
+bool fs_coder_read(struct fs_coder *c, int fd, const struct fs_passes_block *b);
 /* Opens the temporary file that becomes a partition. */
 fs_fd fs_repair_temp(const struct fs_repair *r, uint32_t part, char name[64]);
 
@@ -62,6 +65,6 @@ fs_fd fs_repair_temp(const struct fs_repair *r, uint32_t part, char name[64]);
 fs_err fs_repair_read_archives(struct fs_repair *r);
 /* Reads a block's plain bytes from one of the directories or FLAT archives. Returns true if c->stored is
    then the block. */
-bool fs_repair_from_source(struct fs_coder *c, const struct fs_vblock *b);
+bool fs_repair_from_source(struct fs_coder *c, const struct fs_passes_block *b);
 
 #endif

@@ -40,6 +40,7 @@ void fs_repair_free(struct fs_repair *r) {
     fs_problems_free(&r->wanted[i].problems);
   }
   free(r->wanted);
+  free(r->gaps);
   if (r->copy_path != NULL) fs_dataset_close(&r->copy);
   fs_sources_close(&r->tree);
   fs_pack_free_sources(&r->o);
@@ -169,68 +170,75 @@ static void scan_archive(struct archives *a, uint32_t number) {
 
 /* ---- streams ---- */
 
-/* A stream, its thread's coder, and the temporary file that it wrote to last. */
+/* A stream, its thread's coder, and the partition whose blocks it has looked for last. */
 struct pass {
   struct fs_coder c;
   struct fs_verify *v;
   struct fs_source *src;
   uint32_t number; /* of the source */
-  int fd;
-  uint32_t part;
+  uint32_t part;   /* nparts before the first one */
+  int damaged;     /* the partition's file, or negative */
+  int temp;        /* the temporary file, or negative */
 };
 
-/* Returns block i of an entry, with its partition, if nothing has it so far. */
-static struct fs_vblock *missing(const struct pass *p, uint32_t entry, uint64_t i, uint32_t *part) {
-  const struct fs_verify *v = p->v;
-  struct fs_block b;
-  if (fs_index_block(&v->ds.ix, entry, i, &b) < 0 || b.partition >= v->ds.ix.nparts) return NULL;
-  if (v->part[b.partition] != FS_DAMAGED) return NULL;
-  const struct fs_vblock key = {.offset = b.offset,
-                                .stored_len = b.stored_len,
-                                .plain_len = b.plain_len,
-                                .codec = (uint16_t)b.codec,
-                                .xxh3 = b.xxh3};
-  uint64_t from = v->first[b.partition], to = v->first[b.partition + 1];
-  while (from < to) {
-    const uint64_t mid = from + (to - from) / 2;
-    if (fs_vblock_order(&v->blocks[mid], &key) < 0)
-      from = mid + 1;
-    else
-      to = mid;
-  }
-  *part = b.partition;
-  const bool is = from < v->first[b.partition + 1] && fs_vblock_order(&v->blocks[from], &key) == 0;
-  return is && atomic_load(&v->blocks[from].bad) ? &v->blocks[from] : NULL;
+static void close_part(struct pass *p) {
+  fs_dataset_part_done(&p->v->ds, p->part, p->damaged);
+  if (p->temp >= 0) close(p->temp);
+  p->damaged = p->temp = -1;
 }
 
-/* Writes a block to its place. If that fails, the block stays missing, and the partition is not repaired. */
-static void put(struct pass *p, struct fs_vblock *b, uint32_t part) {
+/* Opens the files of a partition in place of the one before. */
+static void open_part(struct pass *p, uint32_t part) {
   char name[64];
-  if (p->fd >= 0 && p->part != part) {
-    close(p->fd);
-    p->fd = -1;
-  }
-  if (p->fd < 0) p->fd = fs_repair_temp(p->c.r, part, name);
+  if (p->part == part) return;
+  close_part(p);
   p->part = part;
-  if (p->fd >= 0 && fs_pwrite_full(p->fd, p->c.stored, b->stored_len, b->offset) == 0) atomic_store(&b->bad, false);
+  p->damaged = fs_dataset_part(&p->v->ds, part);
+  p->temp = fs_repair_temp(p->c.r, part, name);
 }
 
-/* Returns the end of the blocks before `end` that are missing in one of n files, all from one member. */
-static uint64_t missing_end(const struct pass *p, const struct fs_wanted *w, size_t n, uint64_t end) {
-  uint32_t part;
-  for (; end != 0; end--)
+/* Stores block i of an entry in *b. Returns true if it is missing: neither the damaged partition nor the
+   temporary file has it. Then these two are open. */
+static bool missing(struct pass *p, uint32_t entry, uint64_t i, struct fs_passes_block *b) {
+  struct fs_dataset *ds = &p->v->ds;
+  if (fs_passes_get(&ds->ix, entry, i, b) < 0 || p->v->part[b->partition] != FS_DAMAGED) return false;
+  open_part(p, b->partition);
+  return !fs_coder_read(&p->c, p->damaged, b) && !fs_coder_read(&p->c, p->temp, b);
+}
+
+/* Returns the end of the blocks from `begin` to `end` that are missing in one of n files, all from one member,
+   or `begin`. */
+static uint64_t missing_end(struct pass *p, const struct fs_wanted *w, size_t n, uint64_t begin, uint64_t end) {
+  struct fs_passes_block b;
+  for (; end > begin; end--)
     for (size_t k = 0; k < n; k++)
-      if (missing(p, w[k].entry, end - 1, &part) != NULL) return end;
-  return 0;
+      if (missing(p, w[k].entry, end - 1, &b)) return end;
+  return begin;
+}
+
+/* Returns true if `b`, or the same bytes, is the block before `end` of one of n files. */
+static bool is_last(const struct pass *p, const struct fs_wanted *w, size_t n, uint64_t end,
+                    const struct fs_passes_block *b) {
+  struct fs_passes_block last;
+  for (size_t k = 0; k < n; k++)
+    if (fs_passes_get(&p->v->ds.ix, w[k].entry, end - 1, &last) == 0 && last.partition == b->partition &&
+        fs_passes_same(&last, b))
+      return true;
+  return false;
+}
+
+/* Writes a missing block to its place. If that fails, the block stays missing, and the partition is not repaired. */
+static bool put(struct pass *p, const struct fs_passes_block *b) {
+  return p->temp >= 0 && fs_pwrite_full(p->temp, p->c.stored, b->stored_len, b->offset) == 0;
 }
 
 /* Notes that a PLACE has a block of a file. */
-static bool fitted(struct fs_repair *r, const struct fs_vblock *b, uint32_t number) {
+static bool fitted(struct fs_repair *r, const struct fs_passes_block *b, uint32_t number) {
   if (b->codec < FS_CODEC_ROWS_MAX) atomic_store(&r->wanted[number].misses[b->codec], 0);
   return true;
 }
 
-static bool encode(struct pass *p, const struct fs_vblock *b) {
+static bool encode(struct pass *p, const struct fs_passes_block *b) {
   if (fs_coder_encode(&p->c, b, fs_coder_known(&p->c, b))) return true;
   return fs_coder_may_search(&p->c, b, p->number) && fs_coder_search(&p->c, b) && fitted(p->c.r, b, p->number);
 }
@@ -239,16 +247,14 @@ static bool encode(struct pass *p, const struct fs_vblock *b) {
 static fs_err read_member(struct pass *p, const struct fs_wanted *w, size_t n) {
   const uint64_t size = p->v->ds.ix.block_size;
   const struct fs_item item = {.ino = w->ino, .size = w->size};
-  uint64_t end = missing_end(p, w, n, w->size / size + (w->size % size != 0));
+  uint64_t end = missing_end(p, w, n, 0, w->size / size + (w->size % size != 0));
   fs_err err = 0;
-  uint32_t part;
+  struct fs_passes_block b;
   for (uint64_t i = 0; i < end && err == 0; i++) {
     err = fs_stream_next(p->src->stream, &item, p->c.plain, (size_t)FS_MIN(size, w->size - i * size));
-    for (size_t k = 0; k < n && err == 0; k++) {
-      struct fs_vblock *b = missing(p, w[k].entry, i, &part);
-      if (b != NULL && encode(p, b)) put(p, b, part);
-    }
-    end = missing_end(p, w, n, end);
+    for (size_t k = 0; k < n && err == 0; k++)
+      if (missing(p, w[k].entry, i, &b) && encode(p, &b) && put(p, &b) && end > i + 1 && is_last(p, w, n, end, &b))
+        end = missing_end(p, w, n, i + 1, end);
   }
   return err;
 }
@@ -272,7 +278,8 @@ static fs_err add_problem(struct pass *p, struct fs_wanted_list *wanted, uint32_
 
 static fs_err read_stream(struct fs_repair *r, uint32_t number) {
   struct fs_wanted_list *wanted = &r->wanted[number];
-  struct pass p = {.v = r->v, .src = &r->tree.sources[number], .number = number, .fd = -1};
+  struct pass p = {.v = r->v, .src = &r->tree.sources[number], .number = number, .damaged = -1, .temp = -1};
+  p.part = (uint32_t)r->v->ds.ix.nparts;
   fs_err err = wanted->n != 0 ? fs_stream_open(p.src) : 0;
   if (err == 0) err = fs_coder_open(&p.c, r);
   for (size_t i = 0, n; i < wanted->n && err == 0; i += n) {
@@ -280,7 +287,7 @@ static fs_err read_stream(struct fs_repair *r, uint32_t number) {
     err = read_member(&p, &wanted->list[i], n);
     if (err < 0 && err != -ENOMEM) err = add_problem(&p, wanted, wanted->list[i].entry, err);
   }
-  if (p.fd >= 0) close(p.fd);
+  close_part(&p);
   fs_coder_close(&p.c);
   r->v->progress.now.bytes += (uint64_t)p.src->st.st_size;
   return err;
@@ -306,7 +313,8 @@ fs_err fs_repair_read_archives(struct fs_repair *r) {
 /* ---- directories and FLAT archives ---- */
 
 /* Tries the file of this path in a directory. */
-static bool from_file(struct fs_coder *c, const struct fs_vblock *b, uint32_t number, const char *path, int level) {
+static bool from_file(struct fs_coder *c, const struct fs_passes_block *b, uint32_t number, const char *path,
+                      int level) {
   struct stat st;
   if (path == NULL) return false;
   FS_AUTO_CLOSE int fd =
@@ -317,7 +325,7 @@ static bool from_file(struct fs_coder *c, const struct fs_vblock *b, uint32_t nu
 }
 
 /* Tries the members of a FLAT archive that are the block's file. */
-static bool from_flat(struct fs_coder *c, const struct fs_vblock *b, uint32_t number, int level) {
+static bool from_flat(struct fs_coder *c, const struct fs_passes_block *b, uint32_t number, int level) {
   const struct fs_wanted_list *wanted = &c->r->wanted[number];
   const struct fs_wanted key = {.entry = b->entry}, *end = wanted->list + wanted->n;
   const uint64_t at = b->index * c->r->v->ds.ix.block_size;
@@ -332,7 +340,8 @@ static bool from_flat(struct fs_coder *c, const struct fs_vblock *b, uint32_t nu
   return false;
 }
 
-static bool from_source(struct fs_coder *c, const struct fs_vblock *b, uint32_t number, const char *path, int level) {
+static bool from_source(struct fs_coder *c, const struct fs_passes_block *b, uint32_t number, const char *path,
+                        int level) {
   const struct fs_source *src = &c->r->tree.sources[number];
   if (src->kind == FS_SOURCE_FLAT) return from_flat(c, b, number, level);
   if (src->kind != FS_SOURCE_DIR) return false;
@@ -341,7 +350,7 @@ static bool from_source(struct fs_coder *c, const struct fs_vblock *b, uint32_t 
 }
 
 /* Tries each level with all PLACEs, so that a PLACE of other contents does not hold up the search in the others. */
-static bool search(struct fs_coder *c, const struct fs_vblock *b, const char *path) {
+static bool search(struct fs_coder *c, const struct fs_passes_block *b, const char *path) {
   const uint32_t n = c->r->tree.nsources;
   FS_AUTO_FREE bool *may = calloc(n, sizeof *may);
   bool any = false;
@@ -352,7 +361,7 @@ static bool search(struct fs_coder *c, const struct fs_vblock *b, const char *pa
   return false;
 }
 
-bool fs_repair_from_source(struct fs_coder *c, const struct fs_vblock *b) {
+bool fs_repair_from_source(struct fs_coder *c, const struct fs_passes_block *b) {
   const uint32_t n = c->r->tree.nsources;
   FS_AUTO_FREE char *path = n != 0 ? fs_dataset_entry_path(&c->r->v->ds, b->entry) : NULL;
   if (path == NULL) return false;
