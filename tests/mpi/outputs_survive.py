@@ -107,6 +107,7 @@ for maker in [nodes.start(node, MAKE, node, count) for node in range(count)]:
 want = sorted(os.path.join(at, name) for at, found in expected().items() for name in found)
 equal("before", want, sorted(on(victim, LIST).splitlines()))
 
+on(victim, "os.mkdir(work + '.own'); [open(f'{work}.own/f{i}', 'w').write('own' * 9) for i in range(100)]")
 on(living[0], f"[os.mkdir(f'{{work}}/go{{n}}') for n in {living}]; os.mkdir(work + '/gone')")
 workers = [nodes.start(node, GO_ON, node) for node in living]
 for w in workers:
@@ -130,6 +131,14 @@ for node in living:
     equal(f"names seen from node {node}", want, sorted(on(node, LIST).splitlines()))
 for node in living:
     equal("whole, and refused", f"{(4 * EACH + 1) * (count - 1)} {4 * EACH + 1}", on(node, READ, victim, 10))
+    equal("in a directory that only its maker has used", "100 [27] EIO", on(node, """
+        found = [f'{work}.own/{name}' for name in os.listdir(work + '.own')]
+        try:
+            why = open(found[0]).read()
+        except OSError as e:
+            why = errno.errorcode[e.errno]
+        print(len(found), sorted({os.stat(path).st_size for path in found}), why)
+    """))
 step("all names are there, the bytes of living nodes are whole, others are EIO")
 
 # Names go on everywhere, those of the dead node's files included.
