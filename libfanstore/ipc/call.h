@@ -176,9 +176,8 @@ struct fs_call_setattr {
   uint32_t mode;     /* type of the record; for SET_MODE also the permissions */
 };
 
-/* TIMES (struct fs_call_directory) asks when names in a directory changed last. FS_TIMES_SYNC: the
-   answer comes when the backup has all changes that have returned. The answer: */
-enum fs_times_flags { FS_TIMES_SYNC = 1 };
+/* TIMES (struct fs_call_directory) asks when names in a directory changed last. */
+enum fs_times_flags { FS_TIMES_SYNC = 1 }; /* answered when the backup has all changes */
 struct fs_dir_times {
   uint64_t changed; /* last change in ns since 1970; 0: never */
   uint64_t subdirs; /* number of its output directories */
@@ -366,8 +365,7 @@ struct fs_call_backup {
   uint64_t to;       /* the directory that it moved to, or 0 */
   uint64_t call;     /* the call that removed it, or 0 */
   uint64_t changed;  /* last change of names in the directory, in ns */
-  uint64_t question; /* If not 0, the backup answers this question of rank `asker` with the first
-                        record. */
+  uint64_t question; /* If not 0, the backup answers this one of rank `asker` with the first record. */
   uint32_t asker;
 };
 
