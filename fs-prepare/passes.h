@@ -24,10 +24,10 @@ struct fs_passes_calls {
   void (*end)(void *state);
 };
 
-/* Calls these functions for each partition, also for those without blocks. only: of each partition, not 0 if
-   it is wanted; NULL: all are. Of a file with a damaged block only the blocks before that one come. Holds
-   24 bytes for each of at most so many blocks: one for each entry, 128 Ki, and one 64th of all blocks. At most
-   2 * jobs partitions are between `begin` and `end`. Returns 0, or before the first call -ENOMEM or -EUCLEAN
+/* Calls these functions for each partition, also for those without blocks. only: of each partition,
+   not 0 if it is wanted; NULL: all are. Of a file with a damaged block only the blocks before that
+   one come. Holds at most (entries + 128 Ki + blocks / 64) blocks of 24 bytes. At most 2 * jobs
+   partitions are between `begin` and `end`. Returns 0, or before the first call -ENOMEM or -EUCLEAN
    (impossible sizes of partitions). */
 fs_err fs_passes(const struct fs_index *ix, const uint8_t *only, unsigned jobs, const struct fs_passes_calls *calls,
                  void *ctx);

@@ -365,7 +365,7 @@ struct fs_call_backup {
   uint64_t to;       /* the directory that it moved to, or 0 */
   uint64_t call;     /* the call that removed it, or 0 */
   uint64_t changed;  /* last change of names in the directory, in ns */
-  uint64_t question; /* If not 0, the backup answers this one of rank `asker` with the first record. */
+  uint64_t question; /* If not 0, the backup answers it to rank `asker` with the first record. */
   uint32_t asker;
 };
 

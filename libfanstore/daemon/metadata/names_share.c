@@ -4,7 +4,6 @@
  * records does so bit by bit, since a million of them take seconds. Meanwhile its other names are
  * asked for.
  */
-#include <string.h>
 #include <sys/stat.h>
 
 #include "daemon/metadata/names_priv.h"

@@ -10,15 +10,17 @@
 
 #define FS_UNSENT_NS 20000000ull
 
+static enum fs_names_stage fs_private_stage(const struct fs_ns *ns, uint64_t dir) {
+  bool may = (dir & FS_OUTPUT_ID) && !ns->replicated && fs_member(&ns->members, FS_OUTPUT_ID_RANK(dir));
+  return may ? fs_names_stage(ns->names, dir) : FS_NAMES_SHOWN;
+}
+
 bool fs_private(const struct fs_ns *ns, uint64_t dir) {
-  uint32_t maker = FS_OUTPUT_ID_RANK(dir);
-  if (!(dir & FS_OUTPUT_ID) || ns->replicated) return false;
-  return fs_member(&ns->members, maker) && fs_names_stage(ns->names, dir) != FS_NAMES_SHOWN;
+  return fs_private_stage(ns, dir) != FS_NAMES_SHOWN;
 }
 
 bool fs_private_may_answer(const struct fs_ns *ns, struct fs_asked a, uint64_t dir) {
-  return a.from == ns->rank && fs_private(ns, dir) && fs_names_stage(ns->names, dir) == FS_NAMES_PRIVATE &&
-         fs_ns_certain_until(ns) > ns->now;
+  return a.from == ns->rank && fs_private_stage(ns, dir) == FS_NAMES_PRIVATE && fs_ns_certain_until(ns) > ns->now;
 }
 
 /* Takes the records of one directory, as many as fit into a message, off the list. Returns their

@@ -72,9 +72,10 @@ static bool fs_backing_fill_by(const struct fs_daemon *d, struct fs_call_publish
   return true;
 }
 
-static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c, uint32_t *flags) {
+static bool fs_backing_fill(const struct fs_daemon *d, struct fs_call_publish *c) {
   struct stat st = {.st_mode = 0};
-  return fs_backing_fill_by(d, c, flags, &st);
+  uint32_t flags = 0;
+  return fs_backing_fill_by(d, c, &flags, &st);
 }
 
 /* Completes a PUBLISH of a file of this node with the backing file's attributes and the
@@ -271,8 +272,7 @@ static void fs_open_look(struct fs_daemon *d, struct fs_backing_file *f) {
 void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_call_publish c = {.id = id};
-  uint32_t flags = 0;
-  bool seen = f && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags);
+  bool seen = f && f->dir != 0 && !f->removed && fs_backing_fill(d, &c);
   if (f) fs_backing_is_open(d, f);
   if (seen && !fs_watch_same(f, &c))
     fs_backing_publish_open(d, id, done, ctx);
@@ -283,8 +283,7 @@ void fs_backing_look(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *c
 void fs_backing_show(struct fs_daemon *d, uint64_t id, fs_ns_done *done, void *ctx) {
   struct fs_backing_file *f = fs_backing_find(d, id);
   struct fs_call_publish c = {.id = id};
-  uint32_t flags = 0;
-  bool old = f && f->mode != 0 && f->dir != 0 && !f->removed && fs_backing_fill(d, &c, &flags) &&
+  bool old = f && f->mode != 0 && f->dir != 0 && !f->removed && fs_backing_fill(d, &c) &&
              (f->publishing || !fs_watch_same(f, &c));
   if (old) fs_backing_is_open(d, f);
   if (old)
