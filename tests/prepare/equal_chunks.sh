@@ -87,18 +87,21 @@ ok "over two nodes"
 export FANSTORE_TEST_CHUNK_SLOTS=6
 pack source forgets.fs --codec zstd:1 --partitions 4
 cp -r forgets.fs first.fs
+started=${EPOCHREALTIME/./}
 pack source forgets.fs --codec zstd:1 --partitions 4 --jobs 1 --force
+took=$((${EPOCHREALTIME/./} - started))
 diff -r first.fs forgets.fs || fail "small tables: the bytes depend on --jobs"
 found=$(grep -oE '[0-9]+ equal pieces' pack.log)
 [ "${found% equal*}" -lt 18 ] || fail "nothing was forgotten: $(cat pack.log)"
 read_all forgets.fs
 export FANSTORE_TEST_CHECKPOINT_MS=1
 resumed=0
-for after in 0.08 0.12 0.16 0.2 0.24 0.3; do
+for percent in 25 40 50 60 75 90; do
   rm -rf resumed.fs .resumed.fs.partial-*
   "$prepare" pack source resumed.fs --jobs 1 --codec zstd:1 --partitions 4 >pack.log 2>&1 &
   pid=$!
-  sleep $after
+  after=$((took * percent / 100))
+  sleep "$(printf '%d.%06d' $((after / 1000000)) $((after % 1000000)))"
   kill -KILL $pid 2>/dev/null || true
   wait $pid 2>/dev/null || true
   pack source resumed.fs --codec zstd:1 --partitions 4 --force

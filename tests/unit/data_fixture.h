@@ -23,8 +23,8 @@
 #include "codec_fixture.h"
 #include "format/manifest.h"
 #include "index/builder.h"
+#include "tools_fixture.h"
 #include "util/util.h"
-#include "valgrind_fixture.h"
 
 #define FIX_BS 65536u
 #define FIX_PARTS 2u

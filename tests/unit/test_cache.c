@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "cache/cache.h"
+#include "tools_fixture.h"
 #include "util/sys.h"
 
 #define PINS 64u
@@ -361,14 +362,14 @@ static void test_readers_and_writer(void **state) {
     id[i] = i;
     assert_int_equal(pthread_create(&t[i], NULL, reader, &id[i]), 0);
   }
-  uint64_t now, end = fs_now_ns() + 1000000000ull, next = 0;
+  uint64_t now, end = fs_now_ns() + 1000000000ull, next = 0, least = 10000 / fix_slowness();
   pid_t victim = start_victim();
-  for (unsigned rounds = 0; (now = fs_now_ns()) < end || rounds < 10000; rounds++) {
+  for (unsigned rounds = 0; (now = fs_now_ns()) < end || rounds < least; rounds++) {
     uint64_t key = (uint64_t)rand_r(&seed) % KEYS;
     if (now > next) {
       kill_victim(victim);
       victim = start_victim();
-      next = fs_now_ns() + (uint64_t)rand_r(&seed) % 20000000;
+      next = fs_now_ns() + (uint64_t)rand_r(&seed) % (20000000 * fix_slowness());
     }
     if (fs_cache_find(shared.c, key) >= 0) continue;
     void *buf;

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cache/cache.h"
-#include "valgrind_fixture.h"
+#include "tools_fixture.h"
 
 #define LINES 16u
 #define BUCKETS 2u

@@ -18,7 +18,7 @@
 
 #include "channel_client.h"
 #include "fetch_fixture.h"
-#include "valgrind_fixture.h"
+#include "tools_fixture.h"
 
 #define CACHE (160u << 10) /* of which the blocks are three times as much */
 #define CHANNELS 2u        /* of threads: those of the first are patient */
@@ -280,7 +280,7 @@ static void test_stress(void **state) {
   for (; atomic_load(&running) > 0 || kills < least; kills++) {
     struct victim *v = &victim[stress_random(&random) % VICTIMS];
     if (!v->client) be_born(v, &random);
-    usleep((useconds_t)(stress_random(&random) % 4000));
+    usleep((useconds_t)(stress_random(&random) % (4000 * fix_slowness())));
     v = &victim[stress_random(&random) % VICTIMS];
     if (!v->client) be_born(v, &random);
     die(v);
@@ -302,6 +302,6 @@ static uint64_t number(const char *name, uint64_t otherwise) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_stress)};
   seed = number("FS_STRESS_SEED", fs_now_ns() ^ (uint64_t)getpid() << 40);
-  rounds = number("FS_STRESS_ROUNDS", fix_on_valgrind() ? 300 : 6000);
+  rounds = number("FS_STRESS_ROUNDS", 6000 / fix_slowness());
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "client/fd/fdreal.h"
 #include "tree_fixture.h"
 
-#define ROUNDS 2000
+#define ROUNDS (2000 / fix_slowness())
 
 static _Atomic uint32_t g_go, g_done;
 static void (*g_other)(void);
