@@ -4,7 +4,7 @@
 # A TEST is a program or script, or NAME=COMMAND for a shell command. Used by tests.mk and .ci/run.
 #
 # Each test has an empty TMPDIR that is removed afterwards, no input, a log in build/test-logs, and a time limit (its
-# own line "# timeout: SECONDS", else -t, 300). Exit status 0 is passed, 77 skipped (the last line says why), all
+# own line "# timeout: SECONDS", else -t, 600). Exit status 0 is passed, 77 skipped (the last line says why), all
 # else failed. What a test started is known by FS_TEST_ID in its environment: processes that are still there a few
 # seconds after its end fail it, and are killed. -w goes in front of every command (valgrind), -p in front of the
 # names. One at a time, or -j at once; a test with a line "# alone: WHY" has nothing beside it all the same. Tests with a line
@@ -18,7 +18,7 @@ export LC_ALL=C.UTF-8
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 2
 
-limit=300 wrapper='' prefix='' jobs=1
+limit=600 wrapper='' prefix='' jobs=1
 while getopts j:t:w:p: option; do
   case $option in
     j) jobs=$OPTARG ;;

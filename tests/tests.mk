@@ -109,7 +109,7 @@ check-fault-table: setup-check ## daemons, hosts, links, disks and clients that 
 
 check-slow: setup-check ## the tests that take minutes or gigabytes
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -t 600 $(SLOW) $(foreach t,$(REST),'$(t:tests/%.sh=%)-rest=FS_HALF=rest bash $(t)')
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(SLOW) $(foreach t,$(REST),'$(t:tests/%.sh=%)-rest=FS_HALF=rest bash $(t)')
 
 # Programs on a directory and on its mount (tests/clients/harness.bash). CLIENTS="GROUP ..." chooses groups.
 CLIENTS ?= $(notdir $(basename $(sort $(wildcard tests/clients/*.sh))))

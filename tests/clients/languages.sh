@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Other languages' interpreters and compilers, editors, web servers, and tools for pictures, sounds and archives.
-# timeout: 600
 . "$(dirname "$0")/harness.bash"
 pack_options=(--partitions 8)
 data() {

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Larger programs on a dataset: git in a repository that lies there, compilers and make on sources there, programs and
 # shared libraries that lie there, SQLite, Java, ffmpeg, binutils and gdb, node, man and less.
-# timeout: 600
 . "$(dirname "$0")/harness.bash"
 
 sources() { # DIRECTORY

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # Programs in Charliecloud's containers, with the options of fs-launch env --container charliecloud.
 # The image is a directory. ch-run shares TMPDIR as /tmp, so once more with another TMPDIR.
 . "$(dirname "$0")/../functions.sh"

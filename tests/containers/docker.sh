@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # Programs in Docker's containers, with the options of fs-launch env --container docker: they read
 # what two emulated nodes have, write outputs, and leave no locks when they are killed. The Docker
 # daemon is the test's own.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # Programs in namespaces of their own, without a container runtime: in another root by chroot, in new
 # user, mount and process namespaces, and in a process namespace that the daemons cannot see.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # Programs in Podman's containers, with the options of fs-launch env --container podman: as root, and
 # as an ordinary user, whose user id is 0 in the container or (with keep-id) the same as outside.
 . "$(dirname "$0")/../functions.sh"

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# timeout: 400
 # long: 60
 # The Ansible role, by the playbooks of docs/install.md: it installs the package in a copy of a
 # Debian that has no MPI, so that all that the package needs comes with it, and from a source tree

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # long: 20
 # fs-launch doctor: makes a program of each kind that bypasses the preload and looks for its line; then looks at real
 # programs, of which nothing may be said. Where it matters, the kind is shown to bypass the mount indeed.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # waits
 # The daemons' mpirun dies while programs run on three hosts: on each of them programs that start after that list the dataset
 # and read all of it, in a job without outputs; with outputs at the top, the

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # long: 25
 # --cache-disk: blocks that the cache in memory has no room for are fetched once, and then come from the node's disk, also when the
 # other node is gone. Damage there is found. The disk is given back when outputs need it. Nothing stays.

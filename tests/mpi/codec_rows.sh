@@ -3,7 +3,6 @@
 # Files of every kind of row of the table of codecs, lz4 and zstd with dictionaries and byte shuffles: what verify, unpack, info
 # and list say of them, and every byte through the mount, by threads, forked children, signal handlers that read and
 # fork, and cancelled threads, with the library alone and on two nodes.
-# timeout: 300
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc

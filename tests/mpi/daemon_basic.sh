@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # Two daemons without a launcher: staged, every remote block once by message and once from the cache, a second job on
 # the same copies, and nothing left behind.
 . "$(dirname "$0")/../functions.sh"

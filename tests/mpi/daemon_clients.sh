@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # Clients that are killed in the middle, and that post what no client should: the daemons go on, honest clients get the
 # right bytes, the cache keeps its bound, and nothing grows.
 . "$(dirname "$0")/../functions.sh"

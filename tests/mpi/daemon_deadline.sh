@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # alone: a time limit
-# timeout: 120
 # A peer that is stopped: requests end in EREMOTEIO within the deadline, later ones at once; a replica is asked instead
 # where there is one; and a peer that goes on is found again.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # waits
 # More partitions on a node than descriptors, and more connections that say nothing: clients are served all the same.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # long: 21
 # waits
 # Names of output files over real daemons: made on one node, seen on the others; renamed, removed, listed; none is lost when a

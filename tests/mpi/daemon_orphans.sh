@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # However the daemons come to their end, by mpirun's death, a signal, or the launcher's silence in the middle of staging,
 # they go at once and leave nothing but staged partitions, and for programs of the job, where there are any, what they need to know (node-N.ctl,
 # which fs-launch removes); and what a killed one leaves, the next one removes.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # long: 22
 # waits
 # Bytes of output files over real daemons: written on one node, published by a client or by their close, held and read on another

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # Every file and attribute from each of two nodes, by find, md5sum, tar, cp and diff; once with the partitions freshly
 # staged and once with those that the first job left. The dataset is renamed away once it is staged, and no node can see
 # the other's storage: what is not local comes as a message or not at all.

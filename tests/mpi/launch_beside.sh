@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # Two jobs of one user on the same nodes, with the same dataset and local directory: one is killed at any of its stages, its
 # remains are removed by `clean`, and the other reads on without an error, a wrong byte or a file less. What a killed job has
 # staged is used by the next one, but for what has been changed since or is half there.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # waits
 # TMPDIR and the local directory on NFS, which hosts share, or without a free descriptor: a job that lives is not taken for a
 # dead one by others that start, end and clean up beside it.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # long: 23
 # rest: SIGINT and SIGHUP for MPI programs
 # What a signal is for COMMAND's processes with --np: the one that came, and the time to save what they have; a second

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # The run directory's file `live` says what a job does while it does it: counters that grow and end as the report has
 # them, and how long reads wait. --stats says the same in lines.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # long: 20
 # rest: four nodes
 # Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock: SQLite, HDF5, git.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # slow
 # waits
 # Locks when a daemon dies: that of the holder's node, and that of the file's home, without and with replicas.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # slow
 # Programs on three nodes that use one SQLite database, and are killed at random moments: no transaction that has ended is
 # lost, none is half there, and no lock stays. Random ranges of three nodes, beside the answers

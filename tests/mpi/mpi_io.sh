@@ -3,7 +3,6 @@
 # MPI-IO of a program whose ranks are on different nodes: what two ranks read together, each from its own node's daemon, is
 # what they read from the plain directory. ROMIO and OMPIO, through mpi4py; the other node's storage and the shared copy
 # are hidden. (tests/clients/python_mpi.sh compares the same calls in more ways on one node.)
-# timeout: 200
 . "$(dirname "$0")/../functions.sh"
 need_module mpi4py numpy
 need_command ompi_info

@@ -3,7 +3,6 @@
 # rest: other numbers of nodes
 # MPI-IO of a program whose ranks are on different nodes and write one file: each its part, together, and strided; each reads
 # what another one wrote. OMPIO and ROMIO, through mpi4py.
-# timeout: 200
 . "$(dirname "$0")/../functions.sh"
 need_module mpi4py numpy
 need_command ompi_info

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # Names of one node: sockets, FIFOs and lock.mdb below a mount are what they are in a plain directory, to that node alone;
 # multiprocessing, DataLoader and LMDB with their files there; nothing of them is published, kept or left.
 . "$(dirname "$0")/../functions.sh"

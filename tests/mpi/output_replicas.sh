@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # long: 45
 # rest: other numbers of nodes; partners that die
 # --output-replicas 1: what a node's programs closed or synced is read on the others after its daemon's death, also after that

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 500
 # long: 90
 # slow
 # --output-replicas 1, files of several writers: what any node has closed or synced of them is read after the death of their

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
 # long: 40
 # rest: other numbers of nodes
 # Output files: what programs make of them below a mount is what they make of them in a plain directory; and what one node

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # rest: other numbers of nodes
 # Small files of other nodes that are opened by a batch (docs/internals/output-bytes.md): that they are, and that no open sees
 # what was before the last change, whoever made it.

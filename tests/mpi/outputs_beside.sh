@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # Files that several nodes write, append to and read at once.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # Checkpoints, arrays, logs and databases, by the libraries that training programs use, written on one node and read on two;
 # and locks.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # rest: as fast as all nodes can
 # A file of several writers that is cut while it is read on all nodes, and while another one publishes: home's daemon
 # takes long to cut its backing, and the list of segments is still the old one then. And as fast as all nodes can.

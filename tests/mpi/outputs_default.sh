@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # long: 40
 # waits
 # Where outputs go if no option says so: the first output tells it at once, and the files are there after the job.

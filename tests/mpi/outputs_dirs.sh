@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # long: 20
 # rest: other numbers of nodes
 # Output directories are renamed to other parents, by nodes of 2 and of 4, and no directory ends up below itself; and

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 350
 # long: 40
 # rest: other numbers of nodes; node 0's daemon
 # What becomes of output files when the job ends: they are named, all of them in the report; --keep leaves each byte on

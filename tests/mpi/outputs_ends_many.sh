@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # slow
 # outputs_ends.sh for longer.
 END_SECONDS=5 exec bash "$(dirname "$0")/outputs_ends.sh"

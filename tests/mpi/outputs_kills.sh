@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # rest: other numbers of nodes
 # kill -9 of a writer at random moments leaves what a local file system would, seen alike from every node: new files,
 # replaced and appended ones, files of several writers. ROUNDS of it on 2 nodes, as many on 4: 32

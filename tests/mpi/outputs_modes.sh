@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # rest: other numbers of nodes
 # What the modes of output files and directories permit, to root and to an ordinary user, is what they permit in a plain
 # directory; and who changes modes and times by a descriptor changes them.

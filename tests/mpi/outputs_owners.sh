@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # rest: other numbers of nodes
 # What root restores below a mount with tar, cp, rsync and Python has its modes, whoever owned it, on each node.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # long: 30
 # rest: other numbers of nodes
 # Output files and processes: how they end, what their children inherit, where their standard output goes.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # rest: other numbers of nodes
 # Outputs written, cut, replaced and read in a random order from all nodes: each byte is one that the file had, and none is
 # older than it may be. STEPS of it on 4 nodes, as many on 2.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # rest: other numbers of nodes
 # What unlink and a replacing rename have done when they return.
 . "$(dirname "$0")/../functions.sh"

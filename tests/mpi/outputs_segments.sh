@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 200
 # rest: other numbers of nodes
 # What a node's programs write into a file of several writers is in one segment there, whoever started them: at once, one
 # after the other, anew, killed, of removed files, as ranks of MPI.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # alone: how much room the disk has is compared
-# timeout: 200
 # rest: other numbers of nodes
 # Room for outputs: --output-limit, a disk that is full, and what statfs says of both.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # The names of output files survive the death of any one daemon of four: here of one, in outputs_survive_each.sh of each in
 # turn, in a job of its own.
 . "$(dirname "$0")/../functions.sh"

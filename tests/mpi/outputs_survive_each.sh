@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # long: 70
 # slow
 # Each of four daemons in turn dies (outputs_survive.sh). One that dies as the job ends, so that its successor has a long list of outputs

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
 # long: 40
 # rest: other numbers of nodes
 # Files of a dataset that programs replace, change, rename and remove, with --overlay: as in a plain directory, on each

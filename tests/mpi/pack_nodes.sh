@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 40
-# timeout: 600
 # fs-prepare pack over emulated nodes: the same bytes as with one process, for any number of nodes and threads; what it
 # leaves on the nodes is what fs-launch would stage; --nodes-only; what a killed or stopped rank, a file that changes
 # and a full disk leave behind.

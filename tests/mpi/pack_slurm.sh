@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# timeout: 120
 # A Slurm job in which each of two nodes packs its share to its own disk, by mpirun and by srun, and one in which the
 # packed dataset is read. Then the same over two hosts by remote shells.
 # shellcheck disable=SC2119

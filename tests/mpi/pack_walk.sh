@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # fs-prepare pack over emulated nodes: each node walks a share of SOURCE, and items, warnings, errors and bytes are those
 # of one process; a mount below SOURCE; a rank that is killed while it walks, and an interrupt.
 . "$(dirname "$0")/../functions.sh"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # long: 25
 # rest: bench/ior.sh
 # bench/mdtest.sh and bench/ior.sh: options that are wrong have one line, all rows have figures on all sides, and a case

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # long: 20
 # slow
 # bench/mdtest.sh and bench/ior.sh on two hosts, each a network namespace: FanStore's nodes are the hosts, and so are those

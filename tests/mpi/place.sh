@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # Staging from node to node: each partition is read from shared storage once, whatever the number of copies, and not at
 # all if some node has it; what a node that is stopped, killed, or gives wrong bytes does to the others. place_kills.sh kills
 # at random moments.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # rest: 18 more moments
-# timeout: 300
 # fs-prepare place that is killed at random moments: the launcher, one node's daemon, or all of them at once. The next place
 # completes, the copies are good, and a job reads everything from them. FS_SEED=N repeats a run.
 . "$(dirname "$0")/../functions.sh"

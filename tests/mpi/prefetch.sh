@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # long: 23
 # Hints on two emulated nodes: what was hinted by posix_fadvise, readahead or fanstore_prefetch is then read from the
 # node's cache with no message, by the daemons' counters; 10,000 hints do not hold up a read, nor end in the shared copy.

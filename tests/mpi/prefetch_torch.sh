@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 400
 # long: 40
 # slow
 # --prefetch torch and idle: DataLoaders give the same batches and leave torch's random numbers as without it, and most files of the other

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # long: 25
 # waits
 # rest: other numbers of nodes

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# timeout: 400
 # long: 70
 # A Slurm cluster of two nodes and a login host (tests/slurm.sh): fs-launch in batch scripts, by docs/slurm.md.
 # COMMAND by --np and by srun, an empty environment, one fs-launch in a step of several tasks, the signals of a job that

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# timeout: 240
 # long: 20
 # waits
 # The batch scripts of docs/examples/slurm in a Slurm cluster of three nodes, with checksums and losses as on a plain

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
 # long: 40
 # rest: other numbers of nodes, and no links
 # --stage-in: what an earlier job left in a directory is read, changed, renamed and removed below the mount from every node,

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 600
 # long: 40
 # rest: other numbers of nodes; what hangs or is killed
 # --stage-out: every byte and name that a job writes is in the directory afterwards, whether it was copied while the job ran

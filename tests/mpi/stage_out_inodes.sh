@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 240
 # waits
 # --stage-out to a file system that gives the inode of a replaced file to the next one (ext4 with a journal): the copies of a
 # checkpoint that is saved again and again are as large as each other, and so told apart by their inodes alone. What a

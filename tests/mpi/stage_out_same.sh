@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 300
 # waits
 # --stage-out, where what is in the directory could be taken for what it is not: two jobs that copy to one directory at
 # the same time; files that change without a trace in their times; names that are gone with their nodes.

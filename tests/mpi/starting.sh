@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # long: 20
 # Ways of starting a program: by MPI (docs/examples/mpi_data_parallel.py), by launchers that drop the environment (pdsh,
 # with attach, with env, and with variables from a file as DeepSpeed reads it), as a Jupyter kernel

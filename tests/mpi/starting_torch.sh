@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 500
 # long: 40
 # slow
 # docs/examples/ddp.py has the same losses on a plain directory and below the mount: started by two agents of torchrun with

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # docs/tutorial.md: its commands, in order in an empty directory, print what the page shows.
 . "$(dirname "$0")/../functions.sh"
 

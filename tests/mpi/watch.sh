@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # waits
 # fs-launch jobs and stats show what the live files of jobs say: as tables, JSON, metrics in a file and by HTTP. They end
 # with the job, and refuse files that are none. (watch_top.sh: the full screen.)

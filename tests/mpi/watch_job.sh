@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 120
 # fs-launch jobs and stats beside a real job of two nodes that reads its dataset again and again: its state, its command,
 # rates and places that are possible, histograms of its reads, and an end with the job.
 . "$(dirname "$0")/../functions.sh"

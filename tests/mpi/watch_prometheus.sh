@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # waits
-# timeout: 120
 # Prometheus scrapes fs-launch stats --listen, and node_exporter's textfile collector takes the file of stats --output:
 # both then know a counter of the job. InfluxDB takes its lines, if it is there.
 . "$(dirname "$0")/../functions.sh"

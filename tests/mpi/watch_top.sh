@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# timeout: 180
 # waits
 # fs-launch stats fits 80 columns. fs-launch top in tmux: what the screen shows at 80x24 and at 200x50, keys, a change of size, and a terminal that is as
 # before when it ends by q, by a signal, and with the job.

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Programs that are started with an environment of their own still see the mount: the library and its variables come
 # back. The mount lies over a decoy, which a program without the library reads.
-# timeout: 120
 . "$(dirname "$0")/../functions.sh"
 need_command cc
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fd_calls.c and fd_processes.c, case by case: on a plain directory and on its mount, where no directory is; what is printed must be the
 # same. Descriptor numbers, errors, offsets, close-on-exec, limits, names below /proc.
-# timeout: 300
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc

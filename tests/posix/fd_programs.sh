@@ -3,7 +3,6 @@
 # Open files that go from one program to another: shells that share an offset with their children, Python's
 # subprocesses, programs that do not load the library (static ones, a cleared environment, set-user-ID). Each line runs on
 # the plain directory and on a mount where no directory is; output and exit status must be the same.
-# timeout: 300
 . "$(dirname "$0")/../functions.sh"
 need_command cc
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Ordinary programs on a mount print what they print on the plain directory: the shell with its redirections, cd and
 # globs, coreutils, find, tar, rsync, git, grep, Python. Then threads that read, fork and spawn at the same time.
-# timeout: 300
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc

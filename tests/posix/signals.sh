@@ -3,7 +3,6 @@
 # signals.c: handlers that read from a mount, or fork in calls on it, jumps out of calls on it, cancelled threads, changed users; on a plain directory
 # where that must hold there too, with the library alone, and in a job of two nodes.
 # slow
-# timeout: 600
 # long: 35
 . "$(dirname "$0")/../functions.sh"
 need_command cc

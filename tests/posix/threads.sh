@@ -3,7 +3,6 @@
 # interposer_threads.c with 16 threads: with the library alone, in a job of two nodes, and with other allocators loaded
 # before and after the library. The allocators are from the packages of tests/setup/packages.sh clients.
 # slow
-# timeout: 600
 # long: 45
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # fs-prepare and a file of more than 4 GiB (sparse): it is streamed in little memory, spread over the partitions, and
 # comes back.
-# timeout: 240
 # long: 25
 # slow
 . "$(dirname "$0")/../functions.sh"
