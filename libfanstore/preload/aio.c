@@ -91,7 +91,9 @@ FS_ALIAS(aio_read64, aio_read);
 FS_EXPORT int aio_write(struct aiocb *cb) {
   FS_USE(u);
   struct fs_slot *s = slot_of(cb, &u);
-  return s == NULL ? FS_REAL(aio_write)(cb) : finish(cb, transfer(s, cb, LIO_WRITE));
+  int64_t put = s == NULL ? FS_E_REAL : transfer(s, cb, LIO_WRITE);
+  if (s != NULL && put == FS_E_REAL && (put = fs_fd_take_over(cb->aio_fildes, s)) == 0) put = FS_E_REAL;
+  return put == FS_E_REAL ? FS_REAL(aio_write)(cb) : finish(cb, put);
 }
 FS_ALIAS(aio_write64, aio_write);
 

@@ -210,7 +210,9 @@ FS_EXPORT int lockf(int fd, int cmd, off_t n) {
 FS_ALIAS(lockf64, lockf);
 
 static int64_t truncate_slot(const struct fs_slot *s, off_t n) {
-  if (fs_slot_writable(s) == 0) return fs_output_truncate(&(struct fs_found){.entry = s->entry}, n);
+  bool writable = fs_slot_writable(s) == 0;
+  fs_err err = writable ? fs_output_at_home(s->entry) : 0;
+  if (writable) return err != 0 ? err : fs_output_truncate(&(struct fs_found){.entry = s->entry}, n);
   return n >= 0 && is_open(s) != 0 ? is_open(s) : -EINVAL;
 }
 
@@ -251,7 +253,9 @@ FS_ALIAS(fallocate64, fallocate);
 FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(fd, &u);
-  if (s != NULL) return (int)-allocate_slot(s, 0, off, n);
+  int64_t made = s != NULL ? allocate_slot(s, 0, off, n) : FS_E_REAL;
+  if (s != NULL && made == FS_E_REAL && (made = fs_fd_take_over(fd, s)) == 0) made = FS_E_REAL;
+  if (made != FS_E_REAL) return (int)-made;
   fs_err err = fs_fd_entry(fd) != 0 ? fs_output_room(fd, UINT64_MAX) : 0;
   return err != 0 ? -err : FS_REAL(posix_fallocate)(fd, off, n);
 }

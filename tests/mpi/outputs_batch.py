@@ -6,17 +6,29 @@ them. Then a process on each node changes or reads files at random. Each step is
 what the last change has left.
 """
 import errno
+import fcntl
 import json
 import os
 import random
 import resource
 import subprocess
 import sys
+import threading
 import time
 
 from nodes import Agents
 
 FILES = 48
+WAYS = ("pwrite", "write", "writev", "append", "truncate", "allocate", "stream")
+
+
+def changed(data, how, byte, n):
+    """What Agent.change leaves of a file."""
+    if how == "truncate":
+        return data[:n].ljust(n, b"\0")
+    if how == "allocate":
+        return data.ljust(n, b"\0")
+    return data + bytes([byte]) * n if how == "append" else bytes([byte]) * n + data[n:]
 
 
 # ---- an agent ----
@@ -92,15 +104,61 @@ class Agent:
         os.lseek(fd, 0, os.SEEK_SET)
         return [forked, subprocess.run(["cat"], stdin=fd, stdout=subprocess.PIPE, check=True).stdout.hex()]
 
-    def pwrite(self, r):
-        os.pwrite(self.fds[r["key"]], bytes([r["byte"]]) * r["n"], 0)
-        return os.pread(self.fds[r["key"]], 1 << 20, 0).hex()
+    def change(self, r):
+        """Changes an open file in one of the ways that there are, and reads it."""
+        fd, data = self.fds[r["key"]], bytes([r["byte"]]) * r["n"]
+        if r["how"] == "pwrite":
+            assert os.pwrite(fd, data, 0) == len(data)
+        elif r["how"] == "write":
+            assert os.write(fd, data) == len(data)
+        elif r["how"] == "writev":
+            assert os.writev(fd, [data[:3], data[3:]]) == len(data)
+        elif r["how"] == "append":
+            fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+            assert os.write(fd, data) == len(data)
+        elif r["how"] == "truncate":
+            os.ftruncate(fd, r["n"])
+        elif r["how"] == "allocate":
+            os.posix_fallocate(fd, 0, r["n"])
+        elif r["how"] == "stream":
+            with os.fdopen(os.dup(fd), "r+b", buffering=0) as f:
+                f.write(data)
+        return os.pread(fd, 1 << 20, 0).hex()
+
+    def changed_by_many(self, r):
+        """Threads write to a removed file at once, each by a copy of the descriptor.
+        [bytes, mode, number of files, errors of flock before and after]"""
+        fds = [self.fds[r["key"]]]
+        fds += [os.dup(fds[0]) for _ in range(11)]
+        said = [self.lock(fds[0])]
+        begin = threading.Barrier(len(fds))
+
+        def one(i):
+            begin.wait()
+            os.pwrite(fds[i], bytes([i]), i)
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(len(fds))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        data, st = os.pread(fds[0], 1 << 20, 0).hex(), [os.fstat(fd) for fd in fds]
+        said.append(self.lock(fds[0]))
+        for fd in fds[1:]:
+            os.close(fd)
+        return [data, st[0].st_mode & 0o777, len({s.st_ino for s in st}), said]
+
+    def lock(self, fd):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            return errno.errorcode[e.errno]
+        return ""
 
     def sleeps(self, r):
-        """How often the process sleeps while it reads all files."""
+        """How often the process sleeps while it opens and reads all files."""
         before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
         for name in r["names"]:
-            fd = os.open(os.path.join(self.work, name), os.O_RDONLY)
+            fd = os.open(os.path.join(self.work, name), r["flags"])
             assert len(os.read(fd, 4096)) == 4096
             os.close(fd)
         return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
@@ -169,9 +227,16 @@ class Job(Agents):
         said = self.ask(node, do="pread", key=key)
         assert said[0] == data.hex(), f"{name} was removed: {len(said[0]) // 2} of {len(data)} bytes"
         if flags == os.O_RDWR:
-            new = bytes([7]) * 10 + data[10:]
-            said = self.ask(node, do="pwrite", key=key, byte=7, n=10)
-            assert said == new.hex(), f"{name} was removed and written: {said[:40]}"
+            how = self.rng.choice(WAYS)
+            n = 9000 if how == "allocate" else 10
+            if self.rng.random() < 0.3:
+                said, new = self.ask(node, do="changed_by_many", key=key), bytes(range(12)) + data[12:]
+                # A file that is open at its home can be locked, a copy that only this process has cannot.
+                assert said[:3] == [new.hex(), mode, 1] and said[3] in (["", ""], ["ENOLCK", "ENOLCK"]), \
+                    f"{name} was removed and written by many: {said}"
+                data = new
+            said = self.ask(node, do="change", key=key, how=how, byte=7, n=n)
+            assert said == changed(data, how, 7, n).hex(), f"{name} was removed and written ({how}): {said[:40]}"
         for one in self.ask(node, do="child", key=key) if flags == os.O_RDONLY else ():  # a forwarder is not read
             assert one == data.hex(), f"{name} was removed: a child has {len(one) // 2} of {len(data)} bytes"
         self.ask(node, do="close", key=key)
@@ -184,9 +249,10 @@ class Job(Agents):
         data, mode = self.files[name]
         self.bring(node, name)
         self.ask(node, do="open", name=name, key=key, flags=os.O_RDWR)
-        new = bytes([byte]) * 10 + data[10:]
-        said = self.ask(node, do="pwrite", key=key, byte=byte, n=10)
-        assert said == new.hex(), f"{name} was written on node {node}: {said[:40]}"
+        how = self.rng.choice(WAYS)
+        new = changed(data, how, byte, 10)
+        said = self.ask(node, do="change", key=key, how=how, byte=byte, n=10)
+        assert said == new.hex(), f"{name} was written on node {node} ({how}): {said[:40]}"
         self.ask(node, do="close", key=key)
         self.files[name] = (new, mode)
 
@@ -208,7 +274,7 @@ class Job(Agents):
         what = self.rng.random()
         if what < 0.5:
             self.check_walk(node)
-        elif what < 0.95:
+        elif what < 0.9:
             self.change(node)
         else:
             self.rng.choice((self.kept, self.written, self.appended))(node)
@@ -220,7 +286,7 @@ def main():
     print(f"seed {seed}", flush=True)
     os.mkdir(work)
     job = Job(work, nodes, seed)
-    many = [f"m{i}" for i in range(400)]
+    many = [f"m{i}" for i in range(800)]
     for name in many:
         job.ask(0, do="write", name=name, how="anew", byte=1, n=4096, off=0, open="")
     for i in range(FILES):
@@ -228,9 +294,10 @@ def main():
         job.ask(1, do="write", name=f"f{i}", how="anew", byte=i + 1, n=len(data), off=0, open="")
         job.files[f"f{i}"] = (data, 0o644)
     time.sleep(1)  # the home publishes what was closed
-    said = job.ask(1, do="sleeps", names=many)
-    assert said < len(many) // 3, f"{said} sleeps while {len(many)} files are read"
-    print(f"ok - most small files are opened without a question: {said} sleeps for {len(many)}")
+    for how, flags, names in ("read", os.O_RDONLY, many[:400]), ("write", os.O_RDWR, many[400:]):
+        said = job.ask(1, do="sleeps", names=names, flags=flags)
+        assert said < len(names) // 3, f"{said} sleeps while {len(names)} files are opened to {how}"
+        print(f"ok - most small files are opened to {how} without a question: {said} sleeps for {len(names)}")
     for i in range(steps):
         try:
             job.step()

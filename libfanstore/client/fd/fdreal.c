@@ -65,6 +65,8 @@ fs_fd fs_real_get(struct fs_slot *s) {
   uint64_t off = atomic_load(&s->offset);
   fs_fd fd = off & FS_OFFSET_REAL ? stored(st, s, off) : -ENOENT;
   if (fd >= 0) return fd;
+  /* All threads must write to one copy. */
+  if (output && fs_fd_hooks.only_here(s->entry)) atomic_store(&s->shared, 1);
   fd = output ? fs_fd_hooks.forwarder(s->entry, atomic_load(&s->flags), off & FS_OFFSET_MASK)
               : fs_data_materialize(s->mount, s->entry);
   if (fd < 0) return fd;

@@ -18,7 +18,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 8u
+#define FS_STATE_VERSION 9u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the first scan of holders */
 /* A slot's offset. Bit 63: the offset has moved to a real descriptor. Bits 47-62: the token of that
@@ -64,7 +64,7 @@ static inline bool fs_slot_locked(const struct fs_slot *s) {
  * the table lives. client/names/names.c writes them.
  */
 #define FS_OUTPUT_FIRST 0xfff10000u
-#define FS_OUTPUT_NODES (1u << 18)
+#define FS_OUTPUT_NODES 0xe0000u
 struct fs_output_node {
   _Atomic uint64_t id;      /* of the record; 0: free */
   _Atomic uint64_t dir;     /* the directory that it was last seen in */

@@ -144,6 +144,11 @@ fs_ssize fs_file_readv(struct fs_slot *s, const struct iovec *iov, int count, in
 
 /* ---- writing, to outputs that are not one of the kernel's files ---- */
 
+static fs_err to_write(const struct fs_slot *s) {
+  fs_err err = fs_slot_writable(s);
+  return err != 0 ? err : fs_output_at_home(s->entry);
+}
+
 static bool appends(const struct fs_slot *s) {
   return atomic_load_explicit(&s->flags, memory_order_relaxed) & O_APPEND;
 }
@@ -167,7 +172,7 @@ static fs_ssize append_all(struct fs_slot *s, const struct iovec *iov, int count
 }
 
 fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t off) {
-  fs_err err = fs_slot_writable(s);
+  fs_err err = to_write(s);
   const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   if (off < 0 && err == 0) err = -EINVAL;
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
@@ -178,7 +183,7 @@ fs_ssize fs_file_pwrite(struct fs_slot *s, const void *buf, size_t n, int64_t of
 
 fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
   uint64_t off;
-  fs_err err = fs_slot_writable(s);
+  fs_err err = to_write(s);
   const struct iovec one = {.iov_base = (void *)(uintptr_t)buf, .iov_len = n};
   n = FS_MIN(n, FS_IO_MAX);
   if (err == 0 && fs_bad_memory(buf, n)) err = -EFAULT;
@@ -196,7 +201,7 @@ fs_ssize fs_file_write(struct fs_slot *s, const void *buf, size_t n) {
 }
 
 fs_ssize fs_file_writev(struct fs_slot *s, const struct iovec *iov, int count, int64_t off) {
-  fs_err err = fs_slot_writable(s);
+  fs_err err = to_write(s);
   if (err != 0) return err;
   fs_ssize n = off < -1 ? -EINVAL : check_vectors(iov, count);
   if (n <= 0) return n;

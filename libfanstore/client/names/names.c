@@ -132,14 +132,21 @@ struct fs_output_node *fs_output_node(uint32_t entry) {
   return n && atomic_load_explicit(&n->mode, memory_order_acquire) != 0 ? n : NULL;
 }
 
+/* Ids that follow each other, as those of one program's files do, have places beside each other: few
+   pages of this table and of those of each process (outputs/opened.c) are touched. */
+#define FS_NEIGHBOURS 64u
+static_assert(FS_OUTPUT_NODES % FS_NEIGHBOURS == 0 && (FS_OUTPUT_NODES - 1) >> FS_KNOWN_SHIFT == 0, "places");
+
 static uint32_t first_place(uint64_t id) {
-  return (uint32_t)((id * 0x9e3779b97f4a7c15ull) >> 32) % FS_OUTPUT_NODES;
+  uint32_t group = (uint32_t)(fs_mix64(id / FS_NEIGHBOURS) % (FS_OUTPUT_NODES / FS_NEIGHBOURS));
+  return group * FS_NEIGHBOURS + (uint32_t)(id % FS_NEIGHBOURS);
 }
 
 int64_t fs_output_number(const struct fs_record *r, uint32_t parent) {
   struct fs_state *st = fs_state_attach(true);
   uint32_t at = first_place(r->id);
-  for (uint32_t tries = 0; st && tries < FS_OUTPUT_NODES / 2; tries++, at = (at + 1) % FS_OUTPUT_NODES) {
+  for (uint32_t tries = 0; st && tries < FS_OUTPUT_NODES / 2;
+       tries++, at = (at + FS_NEIGHBOURS + 1) % FS_OUTPUT_NODES) {
     struct fs_output_node *n = &st->out[at];
     uint64_t id = atomic_load_explicit(&n->id, memory_order_acquire);
     if (id == 0 && atomic_compare_exchange_strong(&n->id, &id, r->id)) id = r->id;

@@ -12,10 +12,11 @@
 #include "client/data_priv.h"
 #include "client/outputs/outputs.h"
 
-fs_fd fs_output_materialize(uint32_t entry) {
+fs_fd fs_output_copy(uint32_t entry, uint32_t flags) {
   static const size_t step = 1u << 20;
   char proc[32], number[FS_U64_TEXT];
   uint64_t off = 0, size = 0;
+  const bool writes = (flags & O_ACCMODE) != O_RDONLY;
   const struct fs_node *node = fs_names_node();
   FS_AUTO_CLOSE fs_fd fd = -EIO;
   if (node != NULL) fd = fs_sys_openat(AT_FDCWD, node->ctl->backing, O_TMPFILE | O_RDWR | O_CLOEXEC, 0500);
@@ -35,7 +36,17 @@ fs_fd fs_output_materialize(uint32_t entry) {
   fs_mem_unmap(buf, step);
   if (got < 0) return (fs_fd)got;
   fs_count(FS_C_MATERIALIZED, 1);
+  if (writes) {
+    const struct fs_output_node *n = fs_output_node(entry);
+    if (n != NULL) FS_SYS2(SYS_fchmod, fd, atomic_load_explicit(&n->mode, memory_order_relaxed) & 07777);
+    if (flags & O_APPEND) (void)fs_sys_fcntl(fd, F_SETFL, O_APPEND);
+    return FS_MOVE_FD(fd);
+  }
   strcpy(proc, "/proc/self/fd/");
   strcat(proc, fs_u64_text((uint64_t)fd, number));
   return fs_sys_openat(AT_FDCWD, proc, O_RDONLY | O_CLOEXEC, 0);
+}
+
+fs_fd fs_output_materialize(uint32_t entry) {
+  return fs_output_copy(entry, O_RDONLY);
 }

@@ -116,7 +116,9 @@ fs_fd fs_output_forwarder(uint32_t entry, uint32_t flags, uint64_t off) {
   uint64_t to = fs_output_id(entry), dir = atomic_load_explicit(&fs_output_node(entry)->dir, memory_order_relaxed);
   bool append = flags & O_APPEND;
   if ((flags & O_ACCMODE) == O_RDONLY) return -EOPNOTSUPP;
-  fs_err err = node == NULL ? -EIO : fs_output_flush(entry, false);
+  fs_err err = node == NULL ? -EIO : fs_output_at_home(entry);
+  if (err == FS_E_REAL) return fs_output_copy(entry, flags);
+  if (err == 0) err = fs_output_flush(entry, false);
   if (err != 0) return err;
   bool here = append && FS_OUTPUT_ID_RANK(to) == fs_names_rank(node);
   fs_fd fd = here ? open_own(node, to) : -ELOOP;
@@ -183,8 +185,8 @@ fs_err fs_output_real_lock(int fd) {
   uint32_t entry;
   if (fs_mount_count() == 0 || fs_mounts_read_only() || !fs_run_set() || fs_vfork_depth > 0) return 0;
   int64_t status = fs_sys_fcntl(fd, F_GETFL, 0);
-  if (status < 0 || (status & O_ACCMODE) == O_RDWR) return 0;
-  if ((status & O_ACCMODE) == O_RDONLY) return is_copy(fd) ? -ENOLCK : 0;
+  if (status < 0) return 0;
+  if ((status & O_ACCMODE) != O_WRONLY) return is_copy(fd) ? -ENOLCK : 0;
   uint64_t id = fs_output_is_own(fd) ? 0 : fs_output_real_id(fd);
   return id != 0 && fs_output_forwarded(fd, id, &entry) == 1 ? -ENOLCK : 0;
 }

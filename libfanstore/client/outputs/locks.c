@@ -118,7 +118,6 @@ static bool note(struct fs_slot *s, uint32_t flags) {
   struct fs_output_writing *at = fs_output_writing(s->entry);
   struct fs_output_node *n = fs_output_node(s->entry);
   if (at == NULL || n == NULL) return false;
-  fs_output_hold(s->entry);
   if (flags & FS_LOCK_PROCESS)
     atomic_store(&at->locks, 1);
   else
@@ -135,6 +134,8 @@ fs_err fs_output_lock(struct fs_slot *s, uint32_t flags, uint64_t start, uint64_
   bool test = flags & FS_LOCK_TEST;
   /* A vfork child, or a process without a channel of its own, is no owner that the daemon knows. */
   if (fs_vfork_depth > 0 || fs_link_get() == NULL) return flags & FS_LOCK_NONE ? 0 : -ENOLCK;
+  fs_err home = flags & sets ? fs_output_at_home(s->entry) : 0;
+  if (home != 0) return home == FS_E_REAL ? -ENOLCK : to_program(s, home);
   if ((flags & sets) && !note(s, flags)) return -ENOLCK;
   fs_err published = test ? 0 : fs_output_flush(s->entry, false);
   if (published != 0 && (flags & sets)) return published;

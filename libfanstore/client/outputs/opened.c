@@ -40,15 +40,21 @@ struct output_opened {                      /* beside a number; zeros in a forke
   struct fs_output_writing writing;
 };
 
+#define FS_HELD_PART 4096u
+static_assert(FS_OUTPUT_NODES % FS_HELD_PART == 0, "parts of one size");
+
 static struct output_opened *held_of(uint32_t entry) {
-  static void *_Atomic table;
-  void *held = atomic_load_explicit(&table, memory_order_acquire);
+  static void *_Atomic part[FS_OUTPUT_NODES / FS_HELD_PART];
+  const size_t size = FS_HELD_PART * sizeof(struct output_opened);
+  const uint32_t place = entry - FS_OUTPUT_FIRST;
+  if (fs_output_node(entry) == NULL) return NULL;
+  void *held = atomic_load_explicit(&part[place / FS_HELD_PART], memory_order_acquire);
   if (FS_UNLIKELY(held == NULL)) {
-    void *mine = fs_mem_map_wiped(FS_OUTPUT_NODES * sizeof(struct output_opened));
+    void *mine = fs_mem_map_wiped(size);
     if (mine == NULL) return NULL;
-    if (!fs_publish_ptr(&table, mine, &held)) fs_mem_unmap(mine, FS_OUTPUT_NODES * sizeof(struct output_opened));
+    if (!fs_publish_ptr(&part[place / FS_HELD_PART], mine, &held)) fs_mem_unmap(mine, size);
   }
-  return fs_output_node(entry) == NULL ? NULL : (struct output_opened *)held + (entry - FS_OUTPUT_FIRST);
+  return (struct output_opened *)held + place % FS_HELD_PART;
 }
 
 uint64_t fs_output_id(uint32_t entry) {
@@ -277,13 +283,18 @@ static bool open_brought(uint32_t entry, struct output_opened *held) {
   return mine;
 }
 
+/* Returns whether these flags may open by a batch. O_CREAT with O_RDWR often opens a file to lock it. */
+static bool may_bring(int flags) {
+  int how = flags & O_ACCMODE;
+  return !(flags & O_TRUNC) && (how == O_RDONLY || (how == O_RDWR && !(flags & O_CREAT)));
+}
+
 fs_err fs_output_open(uint32_t entry, uint32_t slot, int flags) {
   struct output_opened *held = held_of(entry);
-  if (held == NULL) return -EUCLEAN;
+  if (held == NULL) return -ENOMEM;
   uint32_t others = atomic_fetch_add(&held->opens, 1); /* first, for fs_output_close */
   atomic_store(&held->slot, slot);
-  bool batch = slot != 0 && others == 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_TRUNC);
-  if (batch && open_brought(entry, held)) return 0;
+  if (slot != 0 && others == 0 && may_bring(flags) && open_brought(entry, held)) return 0;
   fs_err err = fs_output_refresh(entry);
   /* A removed file of which this process has only the bytes cannot be written. */
   if (err == 0 && (flags & O_ACCMODE) != O_RDONLY && fs_output_is_brought(entry)) err = -ENOENT;
@@ -347,13 +358,14 @@ bool fs_output_is_brought(uint32_t entry) {
   return held != NULL && brought_of(held) != 0;
 }
 
-void fs_output_hold(uint32_t entry) {
-  if (FS_UNLIKELY(fs_output_is_brought(entry))) (void)fs_output_refresh(entry);
+fs_err fs_output_at_home(uint32_t entry) {
+  if (FS_LIKELY(!fs_output_is_brought(entry))) return 0;
+  fs_err err = fs_output_refresh(entry);
+  return err != 0 ? err : fs_output_is_brought(entry) ? FS_E_REAL : 0;
 }
 
 bool fs_output_only_here(uint32_t entry) {
-  fs_output_hold(entry);
-  return fs_output_is_brought(entry);
+  return fs_output_at_home(entry) != 0;
 }
 
 bool fs_output_is_open(uint32_t entry) {

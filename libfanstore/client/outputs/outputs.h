@@ -179,6 +179,10 @@ bool fs_output_is_open(uint32_t entry);
 /* For a file that is about to be handed on to another process: opens it at its home, if it is open by a
    batch. Returns true if it was removed meanwhile: then only this process has the bytes. */
 bool fs_output_only_here(uint32_t entry);
+/* Called before an open file is changed or locked: opens it at its home, if it is open by a batch. Returns
+   0, FS_E_REAL if it was removed meanwhile, or an error. After FS_E_REAL, fs_output_forwarder gives the
+   process a copy to write to. */
+fs_err fs_output_at_home(uint32_t entry);
 /* Ends home's duty to keep the bytes, unless a descriptor of the file is open here. */
 void fs_output_close(uint32_t entry);
 /* Pins a file that is open here while a call that came by a path uses it. If the last descriptor is
@@ -206,13 +210,15 @@ fs_err fs_output_forwarded(int fd, uint64_t id, uint32_t *entry);
 /* Returns -ENOLCK if a real descriptor stands for another node's file, so that a lock of it would
    exclude nobody. Else returns 0. */
 fs_err fs_output_real_lock(int fd);
-/* Returns whether `link`, a name in /proc, is of a copy that fs_output_materialize has made. Such a
+/* Returns whether `link`, a name in /proc, is of a copy that fs_output_copy has made. Such a
    copy has no name, in the backing directory or in memory. */
 bool fs_output_copy_link(const char *link);
 /* Tracks a real descriptor that came from elsewhere, if it is of an output and can be written. */
 void fs_output_note_real(int fd);
-/* Returns a read-only file of the kernel's with the same bytes. */
+/* Returns a file of the kernel's with the same bytes, open to read. */
 fs_fd fs_output_materialize(uint32_t entry);
+/* The same, open with the access and O_APPEND of `flags`. What is written there is this process's alone. */
+fs_fd fs_output_copy(uint32_t entry, uint32_t flags);
 
 /* ---- list.c ---- */
 

@@ -111,9 +111,6 @@ bool fs_output_still_held(uint32_t entry, uint32_t snapshot);
    file is not open by a batch. */
 bool fs_output_read_brought(uint32_t entry, void *buf, size_t n, uint64_t off);
 bool fs_output_is_brought(uint32_t entry);
-/* If the file is open by a batch, opens it at its home: the process is about to lock it, or to hand it
-   on. If it has been removed meanwhile, the batch's bytes stay. */
-void fs_output_hold(uint32_t entry);
 
 /* ---- batch.c ---- */
 
