@@ -4,6 +4,7 @@
  * partitions' descriptors. Everything is untrusted; the index module checks what it returns.
  * Partitions may be opened from any thread.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,6 +95,30 @@ void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number) {
   if (fd < 0) return;
   close(fd);
   atomic_fetch_sub(&ds->kept, 1);
+}
+
+fs_err fs_dataset_part_look(const struct fs_dataset *ds, uint32_t number, int fd, char *why, size_t why_size) {
+  const struct fs_part_rec *rec = &ds->ix.parts[number];
+  uint8_t page[FS_PART_HEADER_SIZE];
+  struct stat st = {0};
+  if (fd == -ENOENT)
+    snprintf(why, why_size, "missing");
+  else if (fd == -EUCLEAN)
+    snprintf(why, why_size, "no regular file");
+  else if (fd < 0)
+    snprintf(why, why_size, "cannot be opened: %s", strerror(-fd));
+  else if (fs_sys_fstat(fd, &st) < 0)
+    snprintf(why, why_size, "cannot be looked at");
+  else if ((uint64_t)st.st_size < rec->size)
+    snprintf(why, why_size, "truncated partition: %" PRIu64 " bytes of %" PRIu64, (uint64_t)st.st_size, rec->size);
+  else if ((uint64_t)st.st_size > rec->size)
+    snprintf(why, why_size, "%" PRIu64 " byte%s too long", (uint64_t)st.st_size - rec->size,
+             fs_plural((uint64_t)st.st_size - rec->size));
+  else if (fs_pread_full(fd, page, sizeof page, 0) < 0)
+    snprintf(why, why_size, "its header cannot be read");
+  else
+    return fs_part_header_check(page, sizeof page, number, rec, why, why_size);
+  return -EBADMSG;
 }
 
 fs_err fs_dataset_open_checked(struct fs_dataset *ds, const char *path) {

@@ -94,6 +94,10 @@ uint64_t fs_prep_open_files(uint64_t n);
 extern volatile sig_atomic_t fs_prep_signal;
 void fs_prep_catch_signals(void);
 
+/* Computes the XXH3 of a file's bytes from `from` to `end`. Returns 0, or a negative errno: -EINTR after a
+   signal. */
+fs_err fs_prep_hash(int fd, uint64_t from, uint64_t end, uint64_t *xxh3);
+
 /* Opens a path below dirfd. Follows no symlink on the way (openat2 if the kernel has it). */
 fs_fd fs_prep_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 
@@ -119,6 +123,9 @@ void fs_dataset_forget_index(const struct fs_dataset *ds);
    negative errno: -EUCLEAN if the partition is no regular file. */
 fs_fd fs_dataset_part(struct fs_dataset *ds, uint32_t number);
 void fs_dataset_part_done(struct fs_dataset *ds, uint32_t number, int fd);
+/* Checks the kind, size and header of a partition's file. fd: what fs_dataset_part has returned. Returns 0, or a
+   negative errno with `why`. */
+fs_err fs_dataset_part_look(const struct fs_dataset *ds, uint32_t number, int fd, char *why, size_t why_size);
 /* Closes a descriptor that is kept: another file has the partition's name. No thread may use it. */
 void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or

@@ -94,6 +94,21 @@ void fs_prep_parallel(unsigned jobs, uint64_t n, fs_prep_fn *fn, void *ctx) {
   for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
+fs_err fs_prep_hash(int fd, uint64_t from, uint64_t end, uint64_t *xxh3) {
+  const size_t piece = 1 << 20;
+  FS_AUTO_FREE char *buf = malloc(piece);
+  struct fs_xxh3_stream *hash = buf != NULL ? fs_xxh3_new() : NULL;
+  fs_err err = hash != NULL ? 0 : -ENOMEM;
+  for (uint64_t at = from; at < end && err == 0; at += piece) {
+    const size_t k = (size_t)FS_MIN(end - at, (uint64_t)piece);
+    err = fs_prep_signal != 0 ? -EINTR : fs_pread_full(fd, buf, k, at);
+    if (err == 0) fs_xxh3_update(hash, buf, k);
+  }
+  if (err == 0) *xxh3 = fs_xxh3_digest(hash);
+  fs_xxh3_free(hash);
+  return err;
+}
+
 fs_fd fs_prep_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
   static _Atomic bool no_openat2;
   if (!atomic_load(&no_openat2)) {

@@ -101,30 +101,11 @@ static void scan_block(void *state, const struct fs_passes_block *b) {
 }
 
 /* Opens the partition and checks its size and header. Sets s->why on an error. */
-static void scan_open(struct scan *s, const struct fs_part_rec *rec) {
-  uint8_t page[FS_PART_HEADER_SIZE];
-  struct stat st = {0};
+static void scan_open(struct scan *s) {
   s->fd = fs_dataset_part(&s->v->ds, s->number);
   s->unreadable = s->fd < 0 && s->fd != -ENOENT && s->fd != -EUCLEAN;
   if (s->fd >= 0) posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* the kernel reads farther ahead */
-  if (s->fd == -ENOENT)
-    snprintf(s->why, sizeof s->why, "missing");
-  else if (s->fd == -EUCLEAN)
-    snprintf(s->why, sizeof s->why, "no regular file");
-  else if (s->fd < 0)
-    snprintf(s->why, sizeof s->why, "cannot be opened: %s", strerror(-s->fd));
-  else if (fs_sys_fstat(s->fd, &st) < 0)
-    snprintf(s->why, sizeof s->why, "cannot be looked at");
-  else if ((uint64_t)st.st_size < rec->size)
-    snprintf(s->why, sizeof s->why, "truncated partition: %" PRIu64 " bytes of %" PRIu64, (uint64_t)st.st_size,
-             rec->size);
-  else if ((uint64_t)st.st_size > rec->size)
-    snprintf(s->why, sizeof s->why, "%" PRIu64 " byte%s too long", (uint64_t)st.st_size - rec->size,
-             fs_plural((uint64_t)st.st_size - rec->size));
-  else if (fs_pread_full(s->fd, page, sizeof page, 0) < 0)
-    snprintf(s->why, sizeof s->why, "its header cannot be read");
-  else
-    fs_part_header_check(page, sizeof page, s->number, rec, s->why, sizeof s->why);
+  fs_dataset_part_look(&s->v->ds, s->number, s->fd, s->why, sizeof s->why);
 }
 
 static void scan_report(struct scan *s) {
@@ -156,7 +137,7 @@ static void *scan_begin(void *ctx, uint32_t number) {
     s->unreadable = true;
     snprintf(s->why, sizeof s->why, "out of memory; use a lower --jobs");
   } else {
-    scan_open(s, &v->ds.ix.parts[number]);
+    scan_open(s);
   }
   return s;
 }

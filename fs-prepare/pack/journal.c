@@ -52,8 +52,8 @@ bool fs_journal_has_checkpoint(int fd) {
 
 static uint64_t hash_options(const struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
-  char text[512], id[33] = "";
-  if (plan->update != NULL) fs_hex(plan->update->old.manifest.dataset_id, 16, id);
+  char text[512], id[FS_UPDATE_ID] = "";
+  if (plan->update != NULL) fs_update_id(plan->update, id);
   int n =
       snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d %s", FS_VERSION, o->codec_text,
                o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,

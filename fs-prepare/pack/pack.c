@@ -221,11 +221,12 @@ static fs_err write_all(struct pack *p, int index) {
   return err;
 }
 
-/* Returns true if an update has changed nothing. */
+/* Returns true if an update has changed nothing. A damaged partition may have got the same bytes again. */
 static bool is_as_before(const struct pack *p) {
   const struct fs_manifest *m = &p->manifest, *old = &p->update.old.manifest;
-  return p->plan.update != NULL && memcmp(m->dataset_id, old->dataset_id, sizeof m->dataset_id) == 0 &&
-         strcmp(m->mount, old->mount) == 0 && strcmp(m->codec, old->codec) == 0;
+  return p->plan.update != NULL && !p->update.lost &&
+         memcmp(m->dataset_id, old->dataset_id, sizeof m->dataset_id) == 0 && strcmp(m->mount, old->mount) == 0 &&
+         strcmp(m->codec, old->codec) == 0;
 }
 
 static fs_err write_dataset(struct pack *p) {

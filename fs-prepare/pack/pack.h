@@ -424,15 +424,19 @@ void fs_journal_free(struct fs_journal *j);
 /* The dataset that is updated (update.c). */
 struct fs_update {
   struct fs_dataset old;
-  bool *used;       /* by the files of the old dataset, for each of its partitions. NULL: nodes.h's numbers */
-  uint32_t *number; /* of the partitions to be written, ascending */
-  uint32_t total;   /* number of partitions of the new dataset */
-  uint64_t found;   /* files of SOURCE whose path the old dataset has */
+  bool *taken; /* for each old partition: files of the old dataset use it, and it is good. NULL: nodes.h's numbers */
+  uint32_t *number;  /* of the partitions to be written, ascending */
+  uint32_t total;    /* number of partitions of the new dataset */
+  _Atomic bool lost; /* an old partition that is used is damaged */
+  uint64_t found;    /* files of SOURCE whose path the old dataset has */
   uint64_t kept, kept_bytes;
 };
 /* Opens DATASET, and takes the options that the user did not give from it. */
 fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t);
 void fs_update_free(struct fs_update *u);
+/* Writes what tells the old dataset, and those of its partitions that are taken over. */
+#define FS_UPDATE_ID 64
+void fs_update_id(const struct fs_update *u, char out[FS_UPDATE_ID]);
 /* Marks the items whose content the old dataset has. */
 fs_err fs_update_match(struct fs_update *u, struct fs_plan *plan);
 /* Adds the old dataset's rows to the table of codecs, under their numbers. */

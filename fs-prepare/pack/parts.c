@@ -64,8 +64,8 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
    pack, their lead makes them. */
 static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *plan, bool resume) {
   struct fs_part_out *o = &p->out[i];
-  o->kind = plan->update->used == NULL || plan->update->used[i] ? FS_PART_KEPT : FS_PART_VACANT;
-  if (plan->update->used == NULL) return 0;
+  o->kind = plan->update->taken == NULL || plan->update->taken[i] ? FS_PART_KEPT : FS_PART_VACANT;
+  if (plan->update->taken == NULL) return 0;
   if (o->kind == FS_PART_VACANT) return create_one(p, i, resume);
   o->rec = plan->update->old.ix.parts[i];
   o->size = o->rec.size;

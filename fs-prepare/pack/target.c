@@ -364,18 +364,8 @@ fs_fd fs_target_file(struct fs_target *t, const char *name) {
 }
 
 fs_err fs_target_hash(struct fs_target *t, int fd, uint64_t n, uint64_t *xxh3) {
-  const size_t piece = 1 << 20;
-  FS_AUTO_FREE char *buf = malloc(piece);
-  struct fs_xxh3_stream *hash = buf != NULL ? fs_xxh3_new() : NULL;
-  fs_err err = hash != NULL ? 0 : -ENOMEM;
-  for (uint64_t at = 0; at < n && err == 0; at += piece) {
-    const size_t k = (size_t)FS_MIN(n - at, (uint64_t)piece);
-    err = fs_prep_signal != 0 ? -EINTR : fs_pread_full(fd, buf, k, at);
-    if (err == 0) fs_xxh3_update(hash, buf, k);
-  }
-  if (err == 0) *xxh3 = fs_xxh3_digest(hash);
+  fs_err err = fs_prep_hash(fd, 0, n, xxh3);
   if (err < 0 && err != -EINTR) fs_target_say(t, "cannot be read back", err);
-  fs_xxh3_free(hash);
   return err;
 }
 

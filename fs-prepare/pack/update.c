@@ -4,8 +4,10 @@
  * are those of the dataset (with --checksum: whose content is) keeps its blocks. The new dataset has
  * the old partitions under their numbers, as hard links. A partition that the old dataset does not
  * use is not taken over: a new partition gets its number, or an empty one does. So what a running
- * job can read by the old index stays for one update. Called by the plan and the partitions.
+ * job can read by the old index stays for one update. A damaged partition is not taken over either, and
+ * its files are packed again. Called by the plan and the partitions.
  */
+#include <inttypes.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +28,64 @@ static void take_options(const struct fs_update *u, struct fs_pack_options *o) {
 static fs_err find_used(struct fs_update *u) {
   const struct fs_index *ix = &u->old.ix;
   struct fs_block b;
-  u->used = calloc(ix->nparts + 1, sizeof *u->used);
-  if (u->used == NULL) return -ENOMEM;
+  u->taken = calloc(ix->nparts + 1, sizeof *u->taken);
+  if (u->taken == NULL) return -ENOMEM;
   for (uint64_t i = 0; i < ix->nentries; i++) {
     const uint64_t n = S_ISREG(ix->entries[i].mode) ? fs_index_block_count(ix, &ix->entries[i]) : 0;
     for (uint64_t k = 0; k < n; k++) {
       fs_err err = fs_index_block(ix, (uint32_t)i, k, &b);
       if (err < 0) return err;
-      u->used[b.partition] = true;
+      u->taken[b.partition] = true;
     }
   }
   fs_dataset_forget_index(&u->old);
   return 0;
+}
+
+struct parts_look {
+  struct fs_update *u;
+  bool read; /* all bytes are compared with the checksum */
+  _Atomic fs_err err;
+};
+
+/* Returns 0 if a partition is good or cannot be opened, -EBADMSG with `why`, or another error. */
+static fs_err check_part(const struct parts_look *l, uint32_t number, int fd, char *why, size_t why_size) {
+  const struct fs_part_rec *rec = &l->u->old.ix.parts[number];
+  uint64_t xxh3 = 0;
+  if (fd < 0 && fd != -ENOENT && fd != -EUCLEAN) return 0; /* fs_update_take says so */
+  if (fs_dataset_part_look(&l->u->old, number, fd, why, why_size) < 0) return -EBADMSG;
+  if (!l->read) return 0;
+  fs_err err = fs_prep_hash(fd, FS_PART_HEADER_SIZE, rec->size, &xxh3);
+  if (err == -EINTR || err == -ENOMEM) return err;
+  if (err < 0) snprintf(why, why_size, "cannot be read: %s", strerror(-err));
+  if (err == 0 && xxh3 != rec->xxh3) snprintf(why, why_size, "damaged: its checksum differs");
+  return err < 0 || xxh3 != rec->xxh3 ? -EBADMSG : 0;
+}
+
+/* Any thread. */
+static void look_at_part(void *ctx, uint64_t number) {
+  struct parts_look *l = ctx;
+  struct fs_dataset *old = &l->u->old;
+  char why[256] = "", name[FS_PART_NAME_SIZE];
+  if (!l->u->taken[number] || atomic_load(&l->err) < 0) return;
+  const int fd = fs_dataset_part(old, (uint32_t)number);
+  const fs_err err = check_part(l, (uint32_t)number, fd, why, sizeof why);
+  fs_dataset_part_done(old, (uint32_t)number, fd);
+  if (err == 0) return;
+  if (err != -EBADMSG) {
+    atomic_store(&l->err, err);
+    return;
+  }
+  fs_say("%s/%s: %s; what SOURCE has of it is packed again", old->path, fs_part_name((uint32_t)number, name), why);
+  l->u->taken[number] = false;
+  l->u->lost = true;
+}
+
+/* Drops the damaged partitions. */
+static fs_err look_at_parts(struct fs_update *u, const struct fs_pack_options *o) {
+  struct parts_look l = {.u = u, .read = o->checksum};
+  fs_prep_parallel(o->jobs, u->old.ix.nparts, look_at_part, &l);
+  return atomic_load(&l.err);
 }
 
 fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t) {
@@ -52,6 +100,8 @@ fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_
   }
   err = fs_sys_fstat(u->old.dir, &st);
   if (err == 0) err = find_used(u);
+  if (err == 0) err = look_at_parts(u, o);
+  if (err == -EINTR) return err;
   if (err < 0) {
     fs_say("%s: cannot be updated: %s", t->path, err == -EUCLEAN ? "damaged; run fs-prepare verify" : strerror(-err));
     return err;
@@ -61,8 +111,14 @@ fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_
   return 0;
 }
 
+void fs_update_id(const struct fs_update *u, char out[FS_UPDATE_ID]) {
+  char id[33];
+  fs_hex(u->old.manifest.dataset_id, 16, id);
+  snprintf(out, FS_UPDATE_ID, "%s %016" PRIx64, id, fs_xxh3(u->taken, u->old.ix.nparts * sizeof *u->taken));
+}
+
 void fs_update_free(struct fs_update *u) {
-  free(u->used);
+  free(u->taken);
   free(u->number);
   if (u->old.path != NULL) fs_dataset_close(&u->old);
 }
@@ -89,7 +145,8 @@ static int take_blocks(const struct fs_update *u, struct fs_tree *tree, struct f
   if (err < 0) return err;
   for (uint64_t i = 0; i < n; i++) {
     bool good = fs_index_block(ix, entry, i, &b) == 0;
-    if (!good || ((ix->parts[b.partition].flags & FS_PART_REPLICATE) != 0) != item->replicate) {
+    if (!good || !u->taken[b.partition] ||
+        ((ix->parts[b.partition].flags & FS_PART_REPLICATE) != 0) != item->replicate) {
       fs_item_drop_blocks(&tree->blocks, item);
       return 0;
     }
@@ -208,7 +265,7 @@ fs_err fs_update_number(struct fs_update *u, const struct fs_plan *plan) {
   u->number = calloc((size_t)n + 1, sizeof *u->number);
   if (u->number == NULL) return -ENOMEM;
   for (uint32_t i = 0; i < u->total && k < n; i++)
-    if (!u->used[i]) u->number[k++] = i;
+    if (!u->taken[i]) u->number[k++] = i;
   while (k < n) u->number[k++] = u->total++;
   if (u->total <= FS_MAX_PARTITIONS) return 0;
   fs_say("%s: would get more than %u partitions; pack it again with --force", u->old.path, FS_MAX_PARTITIONS);

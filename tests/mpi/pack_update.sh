@@ -87,6 +87,13 @@ for nodes in $(half 2 "1 4"); do
   update "--replicate" small --partitions 2 --replicate everywhere
   read_all "--replicate" small
   echo "ok - $nodes nodes: numbers between others, and replicated files"
+
+  lost=$(find ds -name 'part-*' -printf '%s %f\n' | sort -n | tail -n 1 | cut -d ' ' -f 2)
+  rm "one/$lost" "ds/$lost"
+  update "a lost partition" small --replicate everywhere
+  grep -q "ds/$lost: missing; what SOURCE has of it is packed again$" err || fail "$(cat err)"
+  read_all "a lost partition" small
+  echo "ok - $nodes nodes: a lost partition"
   rm -rf small
 done
 

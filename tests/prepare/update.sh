@@ -122,10 +122,40 @@ expect_status 1 "$prepare" pack --update --block-size 64K small ds
 one_line err 'another --block-size'
 expect_status 2 "$prepare" pack --update --force small ds
 expect_status 2 "$prepare" pack --checksum small ds
-rm ds/part-00000
-expect_status 1 "$prepare" pack --update small ds
-grep -q 'ds/part-00000: .*verify' err || fail "$(cat err)"
 ok 'what cannot be updated is refused'
+
+# A partition with bytes of no file cannot be repaired from SOURCE. An update drops what is damaged, and packs its files again.
+poke() { printf '\377\376\375' | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }
+last() { stat -c %s "$1" | awk '{print $1 - 600}'; } # the offset of bytes of the last file
+mkdir -p mend
+for i in {100..339}; do seq "$i" $((i * 7)) >"mend/$i"; done
+expect_status 0 "$prepare" pack --codec lz4 --partitions 4 mend whole2
+rm mend/2[0-4]*
+expect_status 0 "$prepare" pack -u mend whole2
+rm whole2/part-00001 && truncate -s 9000 whole2/part-00002
+expect_status 1 "$prepare" verify --repair-from mend whole2
+equal 'partitions that SOURCE does not have' 2 "$(grep -c 'not repaired: it has bytes of no file.*; pack --update --checksum packs its files again' err)"
+expect_status 0 "$prepare" pack -u mend whole2
+equal 'damaged partitions that are told' 2 "$(grep -cE 'part-0000(1: missing|2: truncated partition: .*); what SOURCE has of it is packed again$' err)"
+grep -q 'kept [0-9]* files .*removed 0 files' out || fail "$(cat out)"
+same whole2 mend
+poke whole2/part-00000 5000
+poke whole2/part-00003 "$(last whole2/part-00003)"
+rm mend/25*
+expect_status 0 "$prepare" pack -u mend whole2
+[ ! -s err ] || fail "a partition was read: $(cat err)"
+expect_status 1 "$prepare" verify whole2
+expect_status 0 "$prepare" pack -u -c mend whole2
+equal 'damaged partitions that are told' 2 "$(grep -c 'damaged: its checksum differs; what SOURCE has of it is packed again$' err)"
+same whole2 mend
+rm -rf mend2
+expect_status 0 "$prepare" pack --codec lz4 --partitions 2 mend mend2
+cp mend2/index index2
+rm mend2/part-00001
+expect_status 0 "$prepare" pack -u mend mend2
+cmp index2 mend2/index || fail 'the same bytes were expected: the test shows nothing'
+same mend2 mend
+ok 'files of damaged partitions are packed again'
 
 # Where files cannot be linked they are copied.
 if [ "$(id -u)" = 0 ] && strace -o /dev/null true 2>/dev/null; then
