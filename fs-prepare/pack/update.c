@@ -216,9 +216,20 @@ static void find_entries(struct match *m) {
   }
 }
 
+/* Refuses a SOURCE that has no file of the dataset: it is probably another one. */
+static fs_err check_found(const struct fs_update *u) {
+  const uint64_t files = u->old.manifest.files;
+  if (u->found != 0 || files == 0) return 0;
+  fs_say("%s: SOURCE has none of its %" PRIu64 " file%s; name the right SOURCE, or replace the dataset by pack --force",
+         u->old.path, files, fs_plural(files));
+  return -EINVAL;
+}
+
 static fs_err match_all(struct match *m) {
   struct fs_tree *tree = m->plan->tree;
   find_entries(m);
+  fs_err found = check_found(m->u);
+  if (found < 0) return found;
   if (m->plan->opts->checksum) fs_prep_parallel(m->plan->opts->jobs, tree->n, compare_one, m);
   fs_err err = atomic_load(&m->err);
   for (size_t i = 0; i < tree->n && err == 0; i++) {

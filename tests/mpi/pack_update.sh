@@ -76,7 +76,7 @@ for nodes in $(half 2 "1 4"); do
   echo "ok - $nodes nodes: an update without changes, and one by contents"
 
   # The second one drops partitions, so that new ones get numbers between others. Then some are replicated.
-  mkdir -p small && cp source/d/05? small
+  mkdir -p small/d && cp source/d/05? small/d
   update "few files" small
   head -c 400000 /dev/urandom >small/random
   seq 100000 >small/numbers

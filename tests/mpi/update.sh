@@ -29,8 +29,9 @@ equal 'bytes that are staged after an update' "$new" "$(json "$work/r.json" "sum
 echo 'ok - the next job sees the new dataset, and stages only what is new'
 
 rm -rf "$work/ds" "$local" && cp -a "$work/old" "$work/ds"
-mkdir "$work/other" && echo other >"$work/other/file"
+f=$(cd "$work/before" && find . -type f | sort | head -n 1)
+mkdir -p "$work/other/${f%/*}" && echo other >"$work/other/$f"
 job 1 "find $local -name 'part-*' | xargs rm -f; $update $work/other $work/ds"
 [ "$(json "$work/r.json" "r['total']['bytes_shared']")" -gt 1000000 ] || fail 'the job did not read from shared storage'
-equal 'files of the dataset now' 1 "$("$bin/fs-prepare" list "$work/ds" | grep -c file)"
+equal 'files of the dataset now' 1 "$("$bin/fs-prepare" info --json "$work/ds" | "$python" -c 'import json, sys; print(json.load(sys.stdin)["files"])')"
 echo 'ok - a job that reads from shared storage keeps what it has, though no file of it is left'

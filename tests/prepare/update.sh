@@ -69,10 +69,10 @@ same ds source
 ok '--checksum compares contents'
 
 # What no file uses stays for one update, for jobs that are running; then its number is used again.
-mkdir small && cp source/d/100 small
+mkdir -p small/d && cp source/d/100 small/d
 expect_status 0 "$prepare" pack --update --mount /data/small small ds
 [ "$(du -s ds | cut -f 1)" -gt 6000 ] || fail 'partitions of the dataset before are gone'
-cp source/d/10[1-3] small
+cp source/d/10[1-3] small/d
 n=$(field ds 'len(d["partitions"])')
 expect_status 0 "$prepare" pack --update small ds
 [ "$(du -s --apparent-size ds | cut -f 1)" -lt 3000 ] || fail 'unused partitions stay'
@@ -120,6 +120,15 @@ ok 'kept files that were cut or changed under their old time'
 
 expect_status 1 "$prepare" pack --update --block-size 64K small ds
 one_line err 'another --block-size'
+mkdir empty elsewhere && cp source/d/100 elsewhere
+cp -al ds before
+for source in empty elsewhere; do
+  expect_status 1 "$prepare" pack --update "$source" ds
+  one_line err 'ds: SOURCE has none of its 4 files; name the right SOURCE, or replace the dataset by pack --force$'
+done
+diff -r before ds
+expect_status 0 "$prepare" pack empty none
+expect_status 0 "$prepare" pack --update small none # which has no file that could be lost
 expect_status 2 "$prepare" pack --update --force small ds
 expect_status 2 "$prepare" pack --checksum small ds
 ok 'what cannot be updated is refused'
