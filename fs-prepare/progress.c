@@ -19,12 +19,13 @@ static volatile sig_atomic_t asked; /* by SIGUSR1 */
 
 static const struct {
   const char *name, *doing;
+  bool counts; /* it has files or bytes to do; others keep the counts of the stage before */
 } stages[] = {
-    [FS_STAGE_LIST] = {"list", "listing"},       [FS_STAGE_COMPARE] = {"compare", "comparing large files"},
-    [FS_STAGE_PACK] = {"pack", "packing"},       [FS_STAGE_INDEX] = {"index", "making the index"},
-    [FS_STAGE_SYNC] = {"sync", "syncing"},       [FS_STAGE_VERIFY] = {"verify", "verifying"},
-    [FS_STAGE_REPAIR] = {"repair", "repairing"}, [FS_STAGE_UNPACK] = {"unpack", "unpacking"},
-    [FS_STAGE_DONE] = {"done", "done"},          [FS_STAGE_FAILED] = {"failed", "failed"},
+    [FS_STAGE_LIST] = {"list", "listing", false},      [FS_STAGE_COMPARE] = {"compare", "comparing large files", false},
+    [FS_STAGE_PACK] = {"pack", "packing", true},       [FS_STAGE_INDEX] = {"index", "making the index", false},
+    [FS_STAGE_SYNC] = {"sync", "syncing", false},      [FS_STAGE_VERIFY] = {"verify", "verifying", true},
+    [FS_STAGE_REPAIR] = {"repair", "repairing", true}, [FS_STAGE_UNPACK] = {"unpack", "unpacking", true},
+    [FS_STAGE_DONE] = {"done", "done", false},         [FS_STAGE_FAILED] = {"failed", "failed", false},
 };
 
 /* One look at the counters, and what follows from it. */
@@ -46,7 +47,7 @@ static void guess(const struct fs_progress *p, struct look *l) {
   double all = (double)l->bytes_all + (double)l->files_all * FILE_COST;
   double is = (double)l->bytes + (double)l->files * FILE_COST, took = (double)(l->ns - p->stage_ns) / 1e9;
   double old = (double)p->old_bytes + (double)p->old_files * FILE_COST;
-  l->part = all > 0 ? FS_MIN(is / all, 1.0) : -1;
+  l->part = stages[l->stage].counts && all > 0 ? FS_MIN(is / all, 1.0) : -1;
   l->left = all > old && is - old > 0.001 * (all - old) && took > 1 ? took * FS_MAX(all - is, 0) / (is - old) : -1;
   l->smaller = fs_times_smaller(l->bytes, l->stored);
 }
@@ -241,10 +242,13 @@ fs_err fs_progress_start(struct fs_progress *p, const char *json) {
 }
 
 void fs_progress_stage(struct fs_progress *p, enum fs_stage stage, uint64_t files, uint64_t bytes) {
-  p->now.files_all = files;
-  p->now.bytes_all = bytes;
-  p->now.files = p->now.bytes = 0;
-  p->old_files = p->old_bytes = 0;
+  if (stages[stage].counts) {
+    p->now.files_all = files;
+    p->now.bytes_all = bytes;
+    p->now.files = p->now.bytes = 0;
+  }
+  p->old_files = p->now.files;
+  p->old_bytes = p->now.bytes;
   p->stage_ns = fs_now_ns();
   p->stage = stage;
 }

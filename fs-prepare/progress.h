@@ -24,7 +24,8 @@ enum fs_stage {
   FS_STAGE_FAILED
 };
 
-/* What a stage has done, and in *_all what it has to do. Zero at the start of each stage. */
+/* What a stage has done, and in *_all what it has to do. Zero at the start of a stage that has files or bytes
+   to do. */
 struct fs_counts {
   _Atomic uint64_t names; /* that the walk has seen */
   _Atomic uint64_t files, files_all;
@@ -69,7 +70,8 @@ struct fs_progress {
 /* Starts the thread. `json` is the FILE of --json-progress, "-" for standard error, or NULL. Returns
    0, or a negative errno after one line on stderr. */
 fs_err fs_progress_start(struct fs_progress *p, const char *json);
-/* Begins a stage with this much to do. */
+/* Begins a stage with this much to do. Stages that count nothing (making the index, for example) leave the counts as
+   they are. */
 void fs_progress_stage(struct fs_progress *p, enum fs_stage stage, uint64_t files, uint64_t bytes);
 /* Counts what an earlier run has done of this stage. It does not count for the rate and for the time
    that is left. */

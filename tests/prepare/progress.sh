@@ -24,6 +24,10 @@ import json, sys
 seen = [json.loads(line) for line in open(sys.argv[1])]
 last = seen[-1]
 assert last["stage"] == "done" and last["names"] == 20 and last["seconds_left"] == 0, last
+ends = [o for o in seen if o["stage"] in ("index", "sync", "done")]
+for o in ends: # what is packed stays
+    assert o["files"] == o["files_all"] == 20 and o["bytes"] == o["bytes_all"] > 6e6, o
+    assert o["bytes"] > o["stored_bytes"] > 0, o
 middle = [o for o in seen if o["stage"] == "pack"]
 assert middle, seen
 for o in middle:
