@@ -113,6 +113,11 @@ static fs_err find_mates(struct diff *d) {
   return 0;
 }
 
+/* Says that a dataset's partitions are on the nodes only. Returns false if that is not so. */
+static bool say_on_nodes(const struct fs_dataset *ds) {
+  return fs_dataset_need_parts(ds, "leave out --checksum, or compare in a job: fs-launch ... -- diff -r MOUNT DIR") < 0;
+}
+
 static void compare_one(void *ctx, uint64_t entry) {
   struct diff *d = ctx;
   const struct fs_entry *e = &d->left.ix.entries[entry];
@@ -125,6 +130,7 @@ static void compare_one(void *ctx, uint64_t entry) {
                                                        : fs_item_equal(&d->tree, item, &d->left, (uint32_t)entry);
   if (equal == 0) atomic_store(&d->different[entry], 1);
   if (equal >= 0 || atomic_exchange(&d->err, equal) < 0) return;
+  if (equal == -EBADMSG && (say_on_nodes(&d->left) || (d->dataset && say_on_nodes(&d->right)))) return;
   FS_AUTO_FREE char *name = fs_prep_name(item->path);
   fs_say("%s: cannot be compared: %s", name,
          equal == -EBADMSG      ? "damaged or unreadable in a dataset; run fs-prepare verify"

@@ -74,6 +74,13 @@ expect_status 2 "$prepare" diff ds
 expect_status 2 "$prepare" diff ds nowhere
 one_line err 'nowhere: .*no such'
 expect_status 2 "$prepare" diff nowhere source
+for pair in 'only source' 'ds3 only'; do
+  mkdir -p only && cp ds/index ds/manifest only
+  # shellcheck disable=SC2086 # words
+  expect_status 2 "$prepare" diff -c $pair
+  one_line err 'only: its partitions are on the nodes only \(--nodes-only\); leave out --checksum, or '
+done
+expect_status 0 "$prepare" diff -c only ds
 for f in ds3/part-*; do printf x | dd of="$f" bs=1 seek=5000 conv=notrunc 2>/dev/null; done
 expect_status 2 "$prepare" diff --checksum ds3 source
 one_line err 'damaged or unreadable in a dataset; run fs-prepare verify'
