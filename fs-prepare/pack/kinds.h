@@ -18,6 +18,7 @@ struct fs_kind {
   uint64_t bytes;            /* their plain bytes */
   struct fs_verdict verdict; /* with --codec auto */
   uint64_t stored;           /* bytes that they take (fs_kinds_count) */
+  uint64_t raw;              /* plain bytes of those that are stored raw (the same) */
   double rate;               /* plain bytes that one core decoded in a second, now; 0: not measured */
 };
 

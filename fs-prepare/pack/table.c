@@ -28,6 +28,7 @@ void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree) {
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
     if (!counts(item)) continue;
+    if (item->codec == FS_CODEC_RAW) kinds->kind[item->kind].raw += item->size;
     for (uint64_t k = 0; k < fs_item_nblocks(item); k++)
       kinds->kind[item->kind].stored += fs_item_block(item, k)->stored_len;
   }
@@ -50,15 +51,30 @@ static void print_counts(const char *name, const struct line *l) {
          fs_format_size(l->stored, stored, sizeof stored), fs_times_smaller(l->plain, l->stored));
 }
 
-static void print_line(const struct line *l, const struct fs_encoding *e, const struct fs_verdict *v) {
+static const char *format_rate(double rate, char out[32]) {
+  snprintf(out, 32, rate < 1e8 ? "%.0f MB/s" : "%.2f GB/s", rate / (rate < 1e8 ? 1e6 : 1e9));
+  return out;
+}
+
+/* Prints what the bound forbids, if that is smaller on the same samples. */
+static void print_next(const struct fs_verdict *v) {
+  const struct fs_trial *next = &v->next;
+  char text[FS_ENCODING_TEXT], rate[32];
+  if (next->encoding.family == FS_FAMILY_RAW || next->unbound >= v->best.stored) return;
+  printf("  %s: %.0f%% smaller, %s", fs_encoding_text(&next->encoding, text),
+         100 - 100 * (double)next->unbound / (double)v->best.stored,
+         format_rate((double)v->plain * 1e9 / (double)FS_MAX(next->cost_ns, 1), rate));
+}
+
+/* Prints the codec of most bytes. A file that its kind's codec does not shrink is raw. */
+static void print_line(const struct line *l, const struct fs_pack_codecs *codecs, uint32_t row) {
   FS_AUTO_FREE char *name = fs_prep_name(l->kind->name);
-  char text[FS_ENCODING_TEXT], rate[32] = "-";
-  if (l->kind->rate > 0) snprintf(rate, sizeof rate, "%.2f GB/s", l->kind->rate / 1e9);
+  const bool raw = l->kind->raw > l->plain / 2;
+  char text[FS_ENCODING_TEXT], rate[32];
   print_counts(name, l);
-  printf("  %-16s %9s", fs_encoding_text(e, text), rate);
-  if (v->next.encoding.family != FS_FAMILY_RAW && v->next.unbound < v->best.stored)
-    printf("  %s: %.2fx, %.2f GB/s", fs_encoding_text(&v->next.encoding, text),
-           fs_times_smaller(v->plain, v->next.unbound), (double)v->plain / (double)FS_MAX(v->next.cost_ns, 1));
+  printf("  %-16s %9s", fs_encoding_text(&codecs->row[raw ? FS_CODEC_RAW : row], text),
+         raw || l->kind->rate <= 0 ? "-" : format_rate(l->kind->rate, rate));
+  print_next(&l->kind->verdict);
   printf("\n");
 }
 
@@ -72,8 +88,7 @@ void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
          plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
   for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
     if (i < ROWS) {
-      const uint32_t row = plan->codecs.of_kind[lines[i].kind - kinds->kind];
-      print_line(&lines[i], &plan->codecs.row[row], &lines[i].kind->verdict);
+      print_line(&lines[i], &plan->codecs, plan->codecs.of_kind[lines[i].kind - kinds->kind]);
       continue;
     }
     others.files += lines[i].files;

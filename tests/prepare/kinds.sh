@@ -25,7 +25,11 @@ for kind in json csv notes; do
   all=$(size $kind) bound=$(size $kind --decode-budget 2GB/s)
   equal "$kind: zstd decodes 2 GB/s" 0 "$(of "$work/$kind.fs" zstd_files)"
   [ "$bound" -gt "$all" ] || fail "$kind: the bound changes nothing"
-  grep -qE '\*\.(json|csv) .* lz4hc.* zstd:.*: [0-9.]+x, [01]\.[0-9]+ GB/s' "$work/pack.log" || fail "$kind: $(cat "$work/pack.log")"
+  says=$(sed -nE 's/.*\*\.(json|csv) .* lz4hc.* zstd:.*: ([0-9]+)% smaller, [01]\.[0-9]+ GB\/s$/\2/p' "$work/pack.log")
+  really=$((100 - 100 * all / bound))
+  if [ -z "$says" ] || [ $((says - really)) -gt 10 ] || [ $((really - says)) -gt 10 ]; then
+    fail "$kind: zstd is $really% smaller: $(cat "$work/pack.log")"
+  fi
 done
 while read -r kind tenths; do
   plain=$(of "$work/$kind.fs" plain_bytes 2>/dev/null || size "$kind" --codec raw)
@@ -43,6 +47,14 @@ KINDS
 for kind in png jpeg; do
   equal "$kind: stored bytes" "$(size $kind --codec raw)" "$(size $kind)"
 done
+mkdir "$work/noise"
+head -c 100000 /dev/urandom >"$work/noise/some.bin"
+printf x >"$work/noise/one.txt"
+for option in --codec=lz4 --codec=auto --codec=zstd; do
+  pack "$work/noise" "$work/noise.fs" --force "$option"
+  equal "$option: what is raw" 2 "$(grep -cE '^  (\*\.bin|others) .* 1\.00x  raw  *-$' "$work/pack.log")"
+done
+ok "what does not become smaller is shown as raw"
 
 for jobs in 1 4; do pack "$work/kinds" "$work/ds-$jobs" --jobs $jobs; done
 cat "$work/pack.log"
