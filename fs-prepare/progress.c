@@ -19,9 +19,9 @@ static volatile sig_atomic_t asked; /* by SIGUSR1 */
 
 static const struct {
   const char *name, *doing;
-  bool counts; /* it has files or bytes to do; others keep the counts of the stage before */
+  bool counts; /* it begins with new counts; others keep those of the stage before */
 } stages[] = {
-    [FS_STAGE_LIST] = {"list", "listing", false},      [FS_STAGE_COMPARE] = {"compare", "comparing large files", false},
+    [FS_STAGE_LIST] = {"list", "listing", true},       [FS_STAGE_COMPARE] = {"compare", "comparing large files", false},
     [FS_STAGE_PACK] = {"pack", "packing", true},       [FS_STAGE_INDEX] = {"index", "making the index", false},
     [FS_STAGE_SYNC] = {"sync", "syncing", false},      [FS_STAGE_VERIFY] = {"verify", "verifying", true},
     [FS_STAGE_REPAIR] = {"repair", "repairing", true}, [FS_STAGE_UNPACK] = {"unpack", "unpacking", true},

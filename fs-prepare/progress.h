@@ -24,8 +24,8 @@ enum fs_stage {
   FS_STAGE_FAILED
 };
 
-/* What a stage has done, and in *_all what it has to do. Zero at the start of a stage that has files or bytes
-   to do. */
+/* What a stage has done, and in *_all what it has to do. Zero at the start of a stage that has counts of its
+   own. */
 struct fs_counts {
   _Atomic uint64_t names; /* that the walk has seen */
   _Atomic uint64_t files, files_all;

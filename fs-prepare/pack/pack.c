@@ -399,7 +399,7 @@ static fs_err open_update(struct pack *p) {
   char manifest[PATH_MAX + 16];
   snprintf(manifest, sizeof manifest, "%s/manifest", p->target.path);
   if (!p->o.update || access(manifest, F_OK) < 0) return 0;
-  return fs_update_open(&p->update, &p->o, &p->target);
+  return fs_update_open(&p->update, &p->o, &p->target, &p->progress);
 }
 
 static fs_err run(struct pack *p) {

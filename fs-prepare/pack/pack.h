@@ -432,7 +432,8 @@ struct fs_update {
   uint64_t kept, kept_bytes;
 };
 /* Opens DATASET, and takes the options that the user did not give from it. */
-fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t);
+fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t,
+                      struct fs_progress *progress);
 void fs_update_free(struct fs_update *u);
 /* Writes what tells the old dataset, and those of its partitions that are taken over. */
 #define FS_UPDATE_ID 64

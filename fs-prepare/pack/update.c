@@ -44,6 +44,7 @@ static fs_err find_used(struct fs_update *u) {
 
 struct parts_look {
   struct fs_update *u;
+  struct fs_progress *progress;
   bool read; /* all bytes are compared with the checksum */
   _Atomic fs_err err;
 };
@@ -71,6 +72,7 @@ static void look_at_part(void *ctx, uint64_t number) {
   const int fd = fs_dataset_part(old, (uint32_t)number);
   const fs_err err = check_part(l, (uint32_t)number, fd, why, sizeof why);
   fs_dataset_part_done(old, (uint32_t)number, fd);
+  if (l->read) l->progress->now.bytes += old->ix.parts[number].size;
   if (err == 0) return;
   if (err != -EBADMSG) {
     atomic_store(&l->err, err);
@@ -82,13 +84,18 @@ static void look_at_part(void *ctx, uint64_t number) {
 }
 
 /* Drops the damaged partitions. */
-static fs_err look_at_parts(struct fs_update *u, const struct fs_pack_options *o) {
-  struct parts_look l = {.u = u, .read = o->checksum};
+static fs_err look_at_parts(struct fs_update *u, const struct fs_pack_options *o, struct fs_progress *progress) {
+  struct parts_look l = {.u = u, .progress = progress, .read = o->checksum};
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < u->old.ix.nparts; i++) bytes += u->taken[i] ? u->old.ix.parts[i].size : 0;
+  if (l.read) fs_progress_stage(progress, FS_STAGE_VERIFY, 0, bytes);
   fs_prep_parallel(o->jobs, u->old.ix.nparts, look_at_part, &l);
+  if (l.read) fs_progress_stage(progress, FS_STAGE_LIST, 0, 0);
   return atomic_load(&l.err);
 }
 
-fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t) {
+fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t,
+                      struct fs_progress *progress) {
   struct stat st;
   fs_err err = fs_dataset_open_checked(&u->old, t->path);
   if (err == 0) err = fs_dataset_need_parts(&u->old, "pack SOURCE again with --force");
@@ -100,7 +107,7 @@ fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_
   }
   err = fs_sys_fstat(u->old.dir, &st);
   if (err == 0) err = find_used(u);
-  if (err == 0) err = look_at_parts(u, o);
+  if (err == 0) err = look_at_parts(u, o, progress);
   if (err == -EINTR) return err;
   if (err < 0) {
     fs_say("%s: cannot be updated: %s", t->path, err == -EUCLEAN ? "damaged; run fs-prepare verify" : strerror(-err));
