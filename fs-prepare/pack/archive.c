@@ -12,11 +12,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kinds.h"
 
-#define READ_SIZE (256u << 10)
 #define BEGINS_BYTES (16u << 20)               /* beginnings of members that are kept, of all archives */
 #define BEGINS_SOURCES 256u                    /* archives of which they are kept */
 #define DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
@@ -38,56 +36,14 @@ struct pass {
   struct fs_source *src;
   uint32_t number;
   struct fs_scan *scan;
-  struct archive *a;
+  struct fs_reader r;
   struct member *members;
   size_t n, room;
   uint32_t seq;
   uint64_t expected; /* FLAT: where the next header is; 0: anywhere */
   bool lost;         /* the last header was damaged */
-  int64_t lost_at;
+  uint64_t lost_at;
 };
-
-struct archive *fs_archive_open(const struct fs_source *src) {
-  struct archive *a = archive_read_new();
-  if (a == NULL || lseek(src->fd, 0, SEEK_SET) < 0) return NULL;
-  archive_read_support_filter_gzip(a);
-  archive_read_support_filter_bzip2(a);
-  archive_read_support_filter_xz(a);
-  archive_read_support_filter_lzma(a);
-  archive_read_support_filter_zstd(a);
-  archive_read_support_filter_lz4(a);
-  archive_read_support_format_tar(a);
-  archive_read_support_format_zip(a);
-  if (archive_read_open_fd(a, src->fd, READ_SIZE) == ARCHIVE_OK) return a;
-  archive_read_free(a);
-  return NULL;
-}
-
-int fs_archive_next(struct archive *a, struct archive_entry **entry) {
-  int got = archive_read_next_header(a, entry);
-  if (got == ARCHIVE_EOF) return 0;
-  if (got == ARCHIVE_OK || got == ARCHIVE_WARN) return 1;
-  return got == ARCHIVE_FATAL ? -EIO : -EBADMSG;
-}
-
-const char *fs_archive_why(struct archive *a) {
-  const char *why = archive_error_string(a);
-  return why != NULL ? why : "damaged";
-}
-
-int fs_archive_probe(struct fs_source *src) {
-  struct archive_entry *entry;
-  struct archive *a = fs_archive_open(src);
-  if (a == NULL) return 0;
-  int got = fs_archive_next(a, &entry);
-  const bool known = got > 0 || archive_format(a) != 0;
-  const bool tar = (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
-  const bool plain = archive_filter_count(a) == 1 && archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE;
-  src->kind = tar && plain ? FS_SOURCE_FLAT : FS_SOURCE_STREAM;
-  src->filter = archive_filter_code(a, 0);
-  archive_read_free(a);
-  return known;
-}
 
 static fs_err problem(struct pass *p, const char *name, const char *what) {
   return fs_problems_add(&p->scan->problems, name, what);
@@ -142,7 +98,7 @@ static const char *why_data(const struct pass *p, struct archive_entry *e) {
   if (!archive_entry_size_is_set(e) || size < 0) return "has no size in its header";
   if ((uint64_t)size / MOST_RATIO > archive) return "claims to have more bytes than an archive of this size can hold";
   if (p->src->kind != FS_SOURCE_FLAT) return NULL;
-  const uint64_t begin = (uint64_t)archive_filter_bytes(p->a, 0);
+  const uint64_t begin = fs_reader_at(&p->r);
   return begin > archive || (uint64_t)size > archive - begin ? "is cut off by the end of the archive" : NULL;
 }
 
@@ -168,7 +124,7 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
       .target = target != NULL ? copy(p, target) : NULL,
       .size = file ? (uint64_t)archive_entry_size(e) : 0,
       .dev = DEVICE(p->number),
-      .ino = p->src->kind == FS_SOURCE_FLAT ? (uint64_t)archive_filter_bytes(p->a, 0) : p->seq,
+      .ino = p->src->kind == FS_SOURCE_FLAT ? fs_reader_at(&p->r) : p->seq,
       .mtime_sec = archive_entry_mtime(e),
       .mtime_nsec = nsec >= 0 && nsec < 1000000000 ? (uint32_t)nsec : 0,
       .mode = (uint16_t)(type | (archive_entry_perm(e) & 07777)),
@@ -191,10 +147,10 @@ static size_t le16(const uint8_t *p) {
    extra fields end where the data begins. */
 static char *zip_name(const struct pass *p) {
   uint8_t head[ZIP_HEADER_MOST];
-  const uint64_t end = (uint64_t)archive_filter_bytes(p->a, 0);
+  const uint64_t end = fs_reader_at(&p->r);
   const size_t n = (size_t)FS_MIN(end, (uint64_t)sizeof head);
-  const bool zip = (archive_format(p->a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP;
-  if (!zip || archive_filter_count(p->a) != 1 || fs_pread_full(p->src->fd, head, n, end - n) < 0) return NULL;
+  const bool zip = (archive_format(p->r.a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_ZIP;
+  if (!zip || archive_filter_count(p->r.a) != 1 || fs_pread_full(p->src->fd, head, n, end - n) < 0) return NULL;
   for (size_t len = 30; len <= n; len++) {
     const uint8_t *h = head + n - len;
     if (memcmp(h, "PK\3\4", 4) == 0 && 30 + le16(h + 26) + le16(h + 28) == len)
@@ -235,13 +191,13 @@ static int skip_data(struct pass *p, struct fs_begin *begin) {
   const void *data;
   size_t n;
   la_int64_t at;
-  if (p->src->kind == FS_SOURCE_FLAT || archive_filter_count(p->a) == 1) {
-    if (begin != NULL && archive_read_data(p->a, begin->bytes, begin->n) < 0) return ARCHIVE_RETRY;
-    return archive_read_data_skip(p->a);
+  if (p->src->kind == FS_SOURCE_FLAT || p->src->filter == ARCHIVE_FILTER_NONE) {
+    if (begin != NULL && archive_read_data(p->r.a, begin->bytes, begin->n) < 0) return ARCHIVE_RETRY;
+    return archive_read_data_skip(p->r.a);
   }
   for (;;) {
     if (fs_prep_signal != 0) return ARCHIVE_EOF;
-    int got = archive_read_data_block(p->a, &data, &n, &at);
+    int got = archive_read_data_block(p->r.a, &data, &n, &at);
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return got;
     if (begin != NULL && at >= 0 && (uint64_t)at < begin->n)
       memcpy(begin->bytes + at, data, FS_MIN(n, begin->n - (size_t)at));
@@ -251,7 +207,7 @@ static int skip_data(struct pass *p, struct fs_begin *begin) {
 /* Takes back the last member, whose data is damaged. */
 static fs_err refuse_last(struct pass *p, size_t before) {
   FS_AUTO_FREE char *what = NULL;
-  if (asprintf(&what, "is damaged (%s), and nothing after it can be read", fs_archive_why(p->a)) < 0) return -ENOMEM;
+  if (asprintf(&what, "is damaged (%s), and nothing after it can be read", fs_archive_why(p->r.a)) < 0) return -ENOMEM;
   if (p->n == before) return problem(p, "", what);
   struct member *m = &p->members[--p->n];
   return problem(p, m->item.path + p->src->skip, what);
@@ -260,13 +216,11 @@ static fs_err refuse_last(struct pass *p, size_t before) {
 /* Returns true if the bytes of each member so far lie in the archive as they are. Those of a sparse
    file do not. */
 static bool is_flat(struct pass *p, struct archive_entry *e) {
-  const uint64_t at = (uint64_t)archive_read_header_position(p->a);
+  const uint64_t at = p->r.header;
   const uint64_t size = archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : 0;
   const bool as_expected = p->expected == 0 || at == p->expected;
   const bool file = archive_entry_filetype(e) == AE_IFREG && archive_entry_hardlink(e) == NULL;
-  p->expected = file && size <= (uint64_t)p->src->st.st_size
-                    ? fs_round_up((uint64_t)archive_filter_bytes(p->a, 0) + size, 512)
-                    : 0;
+  p->expected = file && size <= (uint64_t)p->src->st.st_size ? fs_round_up(fs_reader_at(&p->r) + size, 512) : 0;
   return as_expected && archive_entry_sparse_count(e) == 0;
 }
 
@@ -275,7 +229,7 @@ static bool is_flat(struct pass *p, struct archive_entry *e) {
 static fs_err lose_header(struct pass *p) {
   FS_AUTO_FREE char *what = NULL;
   const bool first = !p->lost;
-  const int64_t at = archive_read_header_position(p->a);
+  const uint64_t at = p->r.header;
   const char *last = p->n != 0 ? p->members[p->n - 1].item.path : NULL;
   last = last != NULL && strlen(last) > p->src->skip ? last + p->src->skip : "its begin";
   if (!first && at == p->lost_at) return -ENODATA;
@@ -293,14 +247,14 @@ static fs_err read_headers(struct pass *p) {
   fs_err err = 0;
   while (err == 0) {
     if (fs_prep_signal != 0) return -EINTR;
-    int got = fs_archive_next(p->a, &e);
+    int got = fs_reader_next(&p->r, &e);
     if (got == 0) return 0;
     if (p->seq++ == FS_MAX_ENTRIES) return problem(p, "", "has more members than a dataset can hold");
     if (got > 0 && p->src->kind == FS_SOURCE_FLAT && !is_flat(p, e)) return -EXDEV;
     if (got == -EIO) {
       FS_AUTO_FREE char *what = NULL;
       if (asprintf(&what, "is damaged after %zu member%s (%s), and nothing after it can be read", p->n, fs_plural(p->n),
-                   fs_archive_why(p->a)) < 0)
+                   fs_archive_why(p->r.a)) < 0)
         return -ENOMEM;
       return problem(p, "", what);
     }
@@ -313,7 +267,7 @@ static fs_err read_headers(struct pass *p) {
     const size_t before = p->n, problems = p->scan->problems.n;
     err = visit(p, e);
     const bool cut = p->src->kind == FS_SOURCE_FLAT && p->scan->problems.n != problems &&
-                     archive_entry_size(e) > p->src->st.st_size - archive_filter_bytes(p->a, 0);
+                     archive_entry_size(e) > p->src->st.st_size - (la_int64_t)fs_reader_at(&p->r);
     if (err < 0 || cut) return err; /* there is nothing behind the archive's end */
     struct fs_begin *begin;
     err = keep_begin(p, before, &begin);
@@ -418,11 +372,11 @@ static fs_err resolve(struct pass *p) {
 }
 
 static fs_err scan(struct pass *p) {
-  p->a = fs_archive_open(p->src);
-  fs_err err = p->a != NULL ? read_headers(p) : -ENOMEM;
+  fs_err err = fs_reader_open(&p->r, p->src);
+  if (err == 0) err = read_headers(p);
   if (err == 0) err = resolve(p);
   free(p->members);
-  if (p->a != NULL) archive_read_free(p->a);
+  fs_reader_close(&p->r);
   return err;
 }
 

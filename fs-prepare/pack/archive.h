@@ -8,11 +8,26 @@
 
 #include "pack.h"
 
-/* Opens an archive from its begin. Returns NULL if out of memory or if the file cannot be read. */
-struct archive *fs_archive_open(const struct fs_source *src);
-/* Reads the next header. Returns 1, 0 at the end, -EBADMSG if the member is unusable, or -EIO if the
-   archive is. */
-int fs_archive_next(struct archive *a, struct archive_entry **entry);
+/* archive_open.c: an archive that is read from its begin. It must not move. */
+struct fs_reader {
+  const struct fs_source *src;
+  struct archive *a;     /* gives the headers, and the data of the last one */
+  struct archive *plain; /* of a compressed tar file: gives its plain bytes */
+  uint64_t base;         /* of a tar file: where `a` began in the plain bytes */
+  uint64_t header;       /* where the last header began in them */
+  const void *bytes;     /* the last ones that `plain` gave */
+  size_t n, rest;        /* how many, and how many of them `a` is still to get */
+  uint64_t given;        /* plain bytes so far */
+  bool ended;            /* `plain` gives no more */
+};
+/* Returns 0 or -ENOMEM. */
+fs_err fs_reader_open(struct fs_reader *r, const struct fs_source *src);
+void fs_reader_close(struct fs_reader *r);
+/* Reads the next header. Returns 1, 0 at the end, -EBADMSG if a header is damaged, or -EIO if nothing can be
+   read after it. */
+int fs_reader_next(struct fs_reader *r, struct archive_entry **entry);
+/* Returns how many plain bytes are before what is read next. */
+uint64_t fs_reader_at(const struct fs_reader *r);
 /* Returns libarchive's text for the last error. */
 const char *fs_archive_why(struct archive *a);
 

@@ -14,7 +14,7 @@
 
 struct fs_stream {
   const struct fs_source *src;
-  struct archive *a;
+  struct fs_reader r;
   uint64_t member;  /* number of the current member; 0: none */
   uint64_t at;      /* bytes of it that were read */
   uint64_t last;    /* the last member that is read: after it the decoder's memory is freed */
@@ -43,7 +43,7 @@ fs_err fs_stream_open(struct fs_source *src) {
 
 void fs_stream_close(struct fs_stream *s) {
   if (s == NULL) return;
-  if (s->a != NULL) archive_read_free(s->a);
+  fs_reader_close(&s->r);
   pthread_mutex_destroy(&s->lock);
   pthread_cond_destroy(&s->next);
   free(s);
@@ -80,7 +80,7 @@ static void end_turn(struct fs_stream *s) {
 }
 
 static fs_err because(struct fs_stream *s, const char *why) {
-  if (archive_errno(s->a) == ENOMEM) return -ENOMEM;
+  if (archive_errno(s->r.a) == ENOMEM) return -ENOMEM;
   snprintf(s->why, sizeof s->why, "%s", why);
   return -EBADMSG;
 }
@@ -88,11 +88,11 @@ static fs_err because(struct fs_stream *s, const char *why) {
 /* Goes on to a member. */
 static fs_err find_member(struct fs_stream *s, const struct fs_item *item) {
   struct archive_entry *e;
-  if (s->a == NULL) s->a = fs_archive_open(s->src);
-  if (s->a == NULL) return -ENOMEM;
+  fs_err err = s->r.a == NULL ? fs_reader_open(&s->r, s->src) : 0;
+  if (err < 0) return err;
   while (s->member < item->ino) {
-    int got = fs_archive_next(s->a, &e);
-    if (got == -EIO) return because(s, fs_archive_why(s->a));
+    int got = fs_reader_next(&s->r, &e);
+    if (got == -EIO) return because(s, fs_archive_why(s->r.a));
     if (got == 0) return -ESTALE;
     s->member++;
     s->at = 0;
@@ -105,8 +105,8 @@ static fs_err read_full(struct fs_stream *s, uint8_t *out, size_t n) {
   bool ended = false;
   for (size_t done = 0; done < n;) {
     if (fs_prep_signal != 0) return -EINTR;
-    la_ssize_t got = archive_read_data(s->a, out + done, FS_MIN(n - done, (size_t)1 << 20));
-    if (got < 0) return because(s, fs_archive_why(s->a));
+    la_ssize_t got = archive_read_data(s->r.a, out + done, FS_MIN(n - done, (size_t)1 << 20));
+    if (got < 0) return because(s, fs_archive_why(s->r.a));
     if (got == 0 && ended) return because(s, "it has fewer bytes than its header says");
     ended = got == 0; /* libarchive gives the last hole of a sparse file after the data's end */
     done += (size_t)got;
@@ -118,9 +118,9 @@ static fs_err read_full(struct fs_stream *s, uint8_t *out, size_t n) {
 /* After a member's last byte: libarchive checks its checksum now. */
 static fs_err check_end(struct fs_stream *s) {
   uint8_t byte;
-  la_ssize_t got = archive_read_data(s->a, &byte, 1);
+  la_ssize_t got = archive_read_data(s->r.a, &byte, 1);
   if (got > 0) return because(s, "it has more bytes than its header says");
-  return got < 0 ? because(s, fs_archive_why(s->a)) : 0;
+  return got < 0 ? because(s, fs_archive_why(s->r.a)) : 0;
 }
 
 fs_err fs_stream_next(struct fs_stream *s, const struct fs_item *item, uint8_t *out, size_t n) {
@@ -145,10 +145,7 @@ static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const 
     if (err < 0 || last) break;
   }
   if (err == 0 && s->at == item->size) err = check_end(s);
-  if (err == 0 && s->at == item->size && item->ino == s->last) {
-    archive_read_free(s->a);
-    s->a = NULL;
-  }
+  if (err == 0 && s->at == item->size && item->ino == s->last) fs_reader_close(&s->r);
   if (err == -EBADMSG) s->damaged = item->ino;
   return err;
 }

@@ -41,16 +41,26 @@ static int by_path(const void *a, const void *b) {
   return strcmp(((const struct fs_left *)a)->path, ((const struct fs_left *)b)->path);
 }
 
+/* Returns true if what was left out has no name of its own, as after a damaged header of an archive. */
+static bool is_nameless(const struct fs_left *e) {
+  return e->source != NULL && e->path[e->skip] == '\0';
+}
+
+static fs_err write_one(FILE *out, const struct fs_left *e) {
+  FS_AUTO_FREE char *why = NULL;
+  if (asprintf(&why, "%s%s%s", is_nameless(e) ? e->source : "", is_nameless(e) ? " " : "", e->why) < 0) return -ENOMEM;
+  fputs("{\"path\": ", out);
+  fs_json_string(out, e->path);
+  fputs(", \"why\": ", out);
+  fs_json_string(out, why);
+  fputs("}\n", out);
+  return 0;
+}
+
 static fs_err write_list(const struct fs_left_out *l, const char *file) {
   FILE *out = fopen(file, "we");
   bool failed = out == NULL;
-  for (size_t i = 0; i < l->n && !failed; i++) {
-    fputs("{\"path\": ", out);
-    fs_json_string(out, l->list[i].path);
-    fputs(", \"why\": ", out);
-    fs_json_string(out, l->list[i].why);
-    fputs("}\n", out);
-  }
+  for (size_t i = 0; i < l->n && !failed; i++) failed = write_one(out, &l->list[i]) < 0;
   if (out != NULL) failed |= ferror(out) != 0;
   if (out != NULL) failed |= fclose(out) != 0;
   if (failed) fs_say("--left-out '%s': cannot be written: %s", file, strerror(errno));
@@ -61,7 +71,7 @@ void fs_left_out_name(struct fs_left_out *l) {
   if (l->n != 0) qsort(l->list, l->n, sizeof *l->list, by_path);
   for (size_t i = 0; i < l->n && i < NAMED; i++) {
     const struct fs_left *e = &l->list[i];
-    const bool slash = e->source != NULL && e->path[e->skip] != '\0';
+    const bool slash = e->source != NULL && !is_nameless(e);
     fs_say("%s%s%s %s", e->source != NULL ? e->source : "", slash ? "/" : "", e->path + e->skip, e->why);
   }
   if (l->n > NAMED) fs_say("and %zu more", l->n - NAMED);

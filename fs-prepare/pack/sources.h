@@ -52,6 +52,7 @@ struct fs_source {
   size_t skip;           /* bytes of an item's path before its path in this source */
   enum fs_source_kind kind;
   int fd;                   /* of the directory or archive */
+  bool tar;                 /* of an archive */
   int filter;               /* of an archive: libarchive's number of how it is compressed */
   bool untested;            /* its own program does not test it: who reads it has checksums of its own */
   struct stat st;           /* of an archive */

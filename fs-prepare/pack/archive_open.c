@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads the headers of an archive, from the begin to the end. libarchive gives up if it finds a damaged
+ * header in a tar file after one that describes the same member, as pax writes it for times and tar for
+ * long names. Then another reader begins after the damaged header. The plain bytes of a compressed tar
+ * file come from a reader of their own, which goes on: so nothing is decompressed again, and the bytes
+ * that the first reader had not used yet are still there. One thread for each archive.
+ */
+#include "archive.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define READ_SIZE (256u << 10)
+#define BLOCK 512u /* of a tar file */
+
+static bool is_tar(struct archive *a) {
+  return (archive_format(a) & ARCHIVE_FORMAT_BASE_MASK) == ARCHIVE_FORMAT_TAR;
+}
+
+static void add_filters(struct archive *a) {
+  archive_read_support_filter_gzip(a);
+  archive_read_support_filter_bzip2(a);
+  archive_read_support_filter_xz(a);
+  archive_read_support_filter_lzma(a);
+  archive_read_support_filter_zstd(a);
+  archive_read_support_filter_lz4(a);
+}
+
+/* Returns a reader of the whole file, or NULL if out of memory. Its open may have failed, as its next call will
+   tell. */
+static struct archive *open_whole(const struct fs_source *src, bool raw) {
+  struct archive *a = lseek(src->fd, 0, SEEK_SET) == 0 ? archive_read_new() : NULL;
+  if (a == NULL) return NULL;
+  add_filters(a);
+  if (raw) {
+    archive_read_support_format_raw(a);
+  } else {
+    archive_read_support_format_tar(a);
+    archive_read_support_format_zip(a);
+  }
+  archive_read_open_fd(a, src->fd, READ_SIZE);
+  return a;
+}
+
+int fs_archive_probe(struct fs_source *src) {
+  struct archive_entry *entry;
+  struct archive *a = open_whole(src, false);
+  if (a == NULL) return 0;
+  int got = archive_read_next_header(a, &entry);
+  const bool known = got == ARCHIVE_OK || got == ARCHIVE_WARN || archive_format(a) != 0;
+  const bool plain = archive_filter_count(a) == 1 && archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE;
+  src->tar = is_tar(a);
+  src->kind = src->tar && plain ? FS_SOURCE_FLAT : FS_SOURCE_STREAM;
+  src->filter = archive_filter_code(a, 0);
+  archive_read_free(a);
+  return known;
+}
+
+/* Gives libarchive the next plain bytes of a compressed tar file. */
+static la_ssize_t give(struct archive *a, void *ctx, const void **out) {
+  struct fs_reader *r = ctx;
+  la_int64_t at;
+  while (r->rest == 0 && !r->ended) {
+    int got = archive_read_data_block(r->plain, &r->bytes, &r->n, &at);
+    r->ended = got != ARCHIVE_OK && got != ARCHIVE_WARN;
+    if (r->ended && got != ARCHIVE_EOF) {
+      archive_set_error(a, archive_errno(r->plain), "%s", fs_archive_why(r->plain));
+      return ARCHIVE_FATAL;
+    }
+    r->rest = r->ended ? 0 : r->n;
+    r->given += r->rest;
+  }
+  const size_t n = r->rest;
+  *out = (const uint8_t *)r->bytes + r->n - n;
+  r->rest = 0;
+  return (la_ssize_t)n;
+}
+
+/* Begins to read a tar file at a byte that the caller has seen. Returns false if out of memory. */
+static bool begin(struct fs_reader *r, uint64_t at) {
+  struct archive *a = archive_read_new();
+  if (a == NULL) return false;
+  if (r->a != NULL) archive_read_free(r->a);
+  r->a = a;
+  r->base = at;
+  archive_read_set_format(a, ARCHIVE_FORMAT_TAR);
+  if (r->plain != NULL)
+    archive_read_open(a, r, NULL, give, NULL);
+  else if (lseek(r->src->fd, (off_t)at, SEEK_SET) >= 0)
+    archive_read_open_fd(a, r->src->fd, READ_SIZE);
+  return true;
+}
+
+void fs_reader_close(struct fs_reader *r) {
+  if (r->a != NULL) archive_read_free(r->a);
+  if (r->plain != NULL) archive_read_free(r->plain);
+  r->a = r->plain = NULL;
+}
+
+fs_err fs_reader_open(struct fs_reader *r, const struct fs_source *src) {
+  struct archive_entry *entry;
+  *r = (struct fs_reader){.src = src};
+  const bool plain = src->tar && src->filter != ARCHIVE_FILTER_NONE;
+  if (plain) r->plain = open_whole(src, true);
+  if (r->plain != NULL) archive_read_next_header(r->plain, &entry);
+  if (!src->tar) r->a = open_whole(src, false);
+  if (src->tar && plain == (r->plain != NULL)) begin(r, 0);
+  if (r->a != NULL) return 0;
+  fs_reader_close(r);
+  return -ENOMEM;
+}
+
+uint64_t fs_reader_at(const struct fs_reader *r) {
+  return r->base + (uint64_t)archive_filter_bytes(r->a, 0);
+}
+
+/* Begins anew after a header that libarchive has given up at. Returns false if no other header can follow. */
+static bool go_on(struct fs_reader *r) {
+  const uint64_t at = fs_round_up(FS_MAX(fs_reader_at(r), r->header + BLOCK), BLOCK);
+  if (!r->src->tar || archive_filter_bytes(r->a, 0) < 0 || archive_errno(r->a) == ENOMEM) return false;
+  if (r->plain == NULL) return at + BLOCK <= (uint64_t)r->src->st.st_size && begin(r, at);
+  if (at > r->given || r->given - at > r->n || (r->ended && r->given - at < BLOCK)) return false;
+  r->rest = (size_t)(r->given - at);
+  return begin(r, at);
+}
+
+int fs_reader_next(struct fs_reader *r, struct archive_entry **entry) {
+  int got = archive_read_next_header(r->a, entry);
+  r->header = r->base + (uint64_t)archive_read_header_position(r->a);
+  if (got == ARCHIVE_EOF) return 0;
+  if (got == ARCHIVE_OK || got == ARCHIVE_WARN) return 1;
+  return got == ARCHIVE_FATAL && !go_on(r) ? -EIO : -EBADMSG;
+}
+
+const char *fs_archive_why(struct archive *a) {
+  const char *why = archive_error_string(a);
+  return why != NULL ? why : "damaged";
+}
