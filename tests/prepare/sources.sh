@@ -100,6 +100,17 @@ for format in gnu posix; do
   packs --mount "$mnt" sparse-$format.tar
   same sparse "sparse files, $format"
 done
+rm sparse/*
+truncate -s 20M sparse/hole
+echo x >>sparse/hole
+for format in gnu posix; do
+  tar cz --sparse --format=$format -f sparse-$format.tar.gz -C sparse .
+  packs --mount "$mnt" sparse-$format.tar.gz
+  same sparse "a long hole, $format"
+done
+tar cjf zeros.tar.bz2 -C sparse .
+packs --mount "$mnt" zeros.tar.bz2
+same sparse 'a very small archive'
 ok 'sparse files'
 
 # Names that are marked as UTF-8 keep their bytes, in any locale.
