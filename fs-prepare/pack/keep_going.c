@@ -34,6 +34,7 @@ void fs_left_out_free(struct fs_left_out *l) {
     free(l->list[i].why);
   }
   free(l->list);
+  if (l->file != NULL) fclose(l->file);
   *l = (struct fs_left_out){0};
 }
 
@@ -57,13 +58,28 @@ static fs_err write_one(FILE *out, const struct fs_left *e) {
   return 0;
 }
 
-static fs_err write_list(const struct fs_left_out *l, const char *file) {
-  FILE *out = fopen(file, "we");
-  bool failed = out == NULL;
+/* Keeps what is in the file: the run may fail. */
+fs_err fs_left_out_open(struct fs_left_out *l, const struct fs_pack_options *o) {
+  if (o->left_out == NULL) return 0;
+  fs_fd fd = open(o->left_out, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0) l->file = fdopen(fd, "w");
+  if (l->file != NULL) return 0;
+  fs_err err = -errno;
+  fs_say("--left-out '%s': cannot be opened: %s", o->left_out, strerror(errno));
+  if (fd >= 0) close(fd);
+  return err;
+}
+
+fs_err fs_left_out_write(struct fs_left_out *l, const struct fs_pack_options *o) {
+  FILE *out = l->file;
+  if (out == NULL) return 0;
+  l->file = NULL;
+  if (l->n != 0) qsort(l->list, l->n, sizeof *l->list, by_path);
+  bool failed = ftruncate(fileno(out), 0) < 0 && errno != EINVAL; /* EINVAL: a pipe or a terminal */
   for (size_t i = 0; i < l->n && !failed; i++) failed = write_one(out, &l->list[i]) < 0;
-  if (out != NULL) failed |= ferror(out) != 0;
-  if (out != NULL) failed |= fclose(out) != 0;
-  if (failed) fs_say("--left-out '%s': cannot be written: %s", file, strerror(errno));
+  failed |= ferror(out) != 0;
+  failed |= fclose(out) != 0;
+  if (failed) fs_say("--left-out '%s': cannot be written: %s", o->left_out, strerror(errno));
   return failed ? -EIO : 0;
 }
 
@@ -77,10 +93,9 @@ void fs_left_out_name(struct fs_left_out *l) {
   if (l->n > NAMED) fs_say("and %zu more", l->n - NAMED);
 }
 
-fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o) {
+void fs_left_out_say(struct fs_left_out *l) {
   fs_left_out_name(l);
   if (l->n != 0) fs_say("%zu of SOURCE's names %s left out of the dataset", l->n, l->n == 1 ? "was" : "were");
-  return o->left_out != NULL ? write_list(l, o->left_out) : 0;
 }
 
 /* The dataset must not become empty because SOURCE has gone. */

@@ -452,6 +452,7 @@ int fs_prep_pack(int argc, char **argv) {
   p->progress.ctx = p;
   fs_prep_catch_signals();
   fs_err err = fs_progress_start(&p->progress, p->o.json_progress);
+  if (err == 0) err = fs_left_out_open(&p->tree.left_out, &p->o);
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_block_file_close(&p->tree.blocks);
@@ -459,7 +460,11 @@ int fs_prep_pack(int argc, char **argv) {
   give_up(p, err);
   if (err == 0) summary(p);
   bool all = p->tree.left_out.n == 0;
-  if (err == 0 && p->o.keep_going) err = fs_left_out_say(&p->tree.left_out, &p->o);
+  if (err == 0 && p->o.keep_going) fs_left_out_say(&p->tree.left_out);
+  if (err == 0 || !all) {
+    const fs_err written = fs_left_out_write(&p->tree.left_out, &p->o);
+    if (err == 0) err = written;
+  }
   fs_store_free(&p->store);
   fs_journal_free(&p->journal);
   fs_plan_codecs_free(&p->plan);

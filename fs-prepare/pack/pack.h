@@ -92,6 +92,7 @@ struct fs_left {
 struct fs_left_out {
   struct fs_left *list;
   size_t n, room;
+  FILE *file; /* of --left-out; NULL: none */
 };
 /* Adds a name of a source, relative to it, or (NULL) of the dataset. Returns 0 or -ENOMEM. */
 fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why);
@@ -99,8 +100,12 @@ fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const
 fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, struct fs_problems *p);
 /* Names the first ten on stderr. */
 void fs_left_out_name(struct fs_left_out *l);
-/* Does the same, and writes all to the file of --left-out. */
-fs_err fs_left_out_say(struct fs_left_out *l, const struct fs_pack_options *o);
+/* Does the same, and tells how many there are. */
+void fs_left_out_say(struct fs_left_out *l);
+/* Opens the file of --left-out, if it is given. Returns 0, or a negative errno after one line on stderr. */
+fs_err fs_left_out_open(struct fs_left_out *l, const struct fs_pack_options *o);
+/* Writes all names to the file, if it is open. Returns like fs_left_out_open. */
+fs_err fs_left_out_write(struct fs_left_out *l, const struct fs_pack_options *o);
 void fs_left_out_free(struct fs_left_out *l);
 
 struct fs_tree {

@@ -35,6 +35,13 @@ touch -r source clean && touch -r source/dir clean/dir && touch -r source/dir/su
 expect_status 0 "$prepare" pack --keep-going --left-out none --mount "$work/source" clean ds-clean
 [ ! -s none ] || fail 'a list of what was not left out'
 cmp ds/index ds-clean/index
+mkdir nothing
+mkfifo nothing/fifo
+expect_status 1 "$prepare" pack --left-out list nothing ds-nothing
+equal 'the list when nothing can be packed' '{"path": "fifo", "why": "is a fifo"}' "$(cat list)"
+expect_status 1 "$prepare" pack --left-out nosuch/x source ds-none
+one_line err "left-out 'nosuch/x': cannot be opened: No such file"
+[ ! -e ds-none ] || fail 'packed without a place for the list'
 ok 'what cannot be packed is left out, and the dataset is the same as without it'
 rm source/dir/fifo*
 
