@@ -8,6 +8,7 @@
  */
 #include "archive.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,10 +28,9 @@ static void add_filters(struct archive *a) {
   archive_read_support_filter_lz4(a);
 }
 
-/* Returns a reader of the whole file, or NULL if out of memory. Its open may have failed, as its next call will
-   tell. */
-static struct archive *open_whole(const struct fs_source *src, bool raw) {
-  struct archive *a = lseek(src->fd, 0, SEEK_SET) == 0 ? archive_read_new() : NULL;
+/* Returns a reader of the whole file, or NULL if out of memory. */
+static struct archive *new_whole(bool raw) {
+  struct archive *a = archive_read_new();
   if (a == NULL) return NULL;
   add_filters(a);
   if (raw) {
@@ -39,16 +39,22 @@ static struct archive *open_whole(const struct fs_source *src, bool raw) {
     archive_read_support_format_tar(a);
     archive_read_support_format_zip(a);
   }
-  archive_read_open_fd(a, src->fd, READ_SIZE);
   return a;
 }
 
-int fs_archive_probe(struct fs_source *src) {
+/* Opens it. Returns libarchive's status: if this is bad, the next call fails too. */
+static int open_whole(struct archive *a, const struct fs_source *src) {
+  return lseek(src->fd, 0, SEEK_SET) == 0 ? archive_read_open_fd(a, src->fd, READ_SIZE) : ARCHIVE_FATAL;
+}
+
+int fs_archive_probe(struct fs_source *src, char *why, size_t size) {
   struct archive_entry *entry;
-  struct archive *a = open_whole(src, false);
-  if (a == NULL) return 0;
-  int got = archive_read_next_header(a, &entry);
+  struct archive *a = new_whole(false);
+  if (a == NULL) return -ENOMEM;
+  int got = open_whole(a, src);
+  if (got == ARCHIVE_OK) got = archive_read_next_header(a, &entry);
   const bool known = got == ARCHIVE_OK || got == ARCHIVE_WARN || archive_format(a) != 0;
+  if (!known) snprintf(why, size, "%s", src->st.st_size != 0 ? fs_archive_why(a) : "the file is empty");
   const bool plain = archive_filter_count(a) == 1 && archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE;
   src->tar = is_tar(a);
   src->kind = src->tar && plain ? FS_SOURCE_FLAT : FS_SOURCE_STREAM;
@@ -102,9 +108,10 @@ fs_err fs_reader_open(struct fs_reader *r, const struct fs_source *src) {
   struct archive_entry *entry;
   *r = (struct fs_reader){.src = src};
   const bool plain = src->tar && src->filter != ARCHIVE_FILTER_NONE;
-  if (plain) r->plain = open_whole(src, true);
-  if (r->plain != NULL) archive_read_next_header(r->plain, &entry);
-  if (!src->tar) r->a = open_whole(src, false);
+  if (plain) r->plain = new_whole(true);
+  if (r->plain != NULL && open_whole(r->plain, src) == ARCHIVE_OK) archive_read_next_header(r->plain, &entry);
+  if (!src->tar) r->a = new_whole(false);
+  if (r->a != NULL) open_whole(r->a, src);
   if (src->tar && plain == (r->plain != NULL)) begin(r, 0);
   if (r->a != NULL) return 0;
   fs_reader_close(r);

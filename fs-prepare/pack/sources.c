@@ -85,22 +85,24 @@ fs_err fs_source_prefix(const struct fs_pack_options *o, const struct fs_source_
 
 static fs_err open_source(const struct fs_pack_options *o, const struct fs_source_arg *arg, struct fs_source *src) {
   *src = (struct fs_source){.path = arg->path, .fd = -1};
+  char why[128] = "";
   int is = 0;
   fs_err err = 0;
   src->fd = fs_sys_openat(AT_FDCWD, arg->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
   if (src->fd < 0) err = src->fd;
   if (err == 0) err = fs_sys_fstat(src->fd, &src->st);
   if (err == 0 && !S_ISDIR(src->st.st_mode)) {
-    is = S_ISREG(src->st.st_mode) ? fs_archive_probe(src) : 0;
+    is = S_ISREG(src->st.st_mode) ? fs_archive_probe(src, why, sizeof why) : 0;
     err = is < 0 ? is : is == 0 ? -ENOTDIR : 0;
   }
   if (err == 0) err = fs_source_prefix(o, arg, src->prefix, sizeof src->prefix);
   src->skip = src->prefix[0] != '\0' ? strlen(src->prefix) + 1 : 0;
   if (err < 0)
-    fs_say("%s: %s%s", arg->path,
+    fs_say("%s: %s%s%s%s", arg->path,
            err == -ENOENT    ? "no such directory or archive"
            : err == -ENOTDIR ? "neither a directory nor an archive that can be read (tar, zip)"
                              : strerror(-err),
+           why[0] != '\0' ? ": " : "", why,
            (err == -ENOENT || err == -ENOTDIR) && !o->quiet ? "; SOURCE is what is to be packed" : "");
   return err;
 }
@@ -187,6 +189,7 @@ struct join {
   size_t n;             /* items that were taken, at the begin of the tree's */
   struct fs_items made; /* directories that no source has */
   struct fs_problems problems;
+  bool between; /* two SOURCEs collide, not only names of one */
 };
 
 static const struct fs_item *last_of(const struct join *j) {
@@ -245,6 +248,7 @@ static fs_err check_item(struct join *j, const struct fs_item *item, bool *drop)
     n = asprintf(&what, "is in %s, but '%s' is no directory in %s", b, last->path, a);
   if (n < 0) return -ENOMEM;
   *drop |= what != NULL;
+  j->between |= what != NULL && last->source != item->source;
   return what != NULL ? fs_problems_add(&j->problems, item->path, what) : 0;
 }
 
@@ -273,9 +277,8 @@ static fs_err join(const struct fs_pack_options *o, struct fs_tree *tree) {
   if (o->keep_going && err == 0) return fs_left_out_take(&tree->left_out, NULL, &j.problems);
   fs_problems_say(&j.problems, "");
   if (n == 0 || err < 0) return err;
-  fs_say("%zu name%s collide%s; give each SOURCE its own directory (--source PREFIX=PATH), or leave them out with "
-         "--exclude or --keep-going",
-         n, fs_plural(n), n == 1 ? "s" : "");
+  fs_say("%zu name%s collide%s; %sleave them out with --exclude or --keep-going", n, fs_plural(n), n == 1 ? "s" : "",
+         j.between ? "give each SOURCE its own directory (--source PREFIX=PATH), or " : "");
   return -EEXIST;
 }
 

@@ -107,9 +107,9 @@ struct fs_scan {
   uint64_t excluded; /* names that match --exclude */
   fs_err err;
 };
-/* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, or a
-   negative errno. */
-int fs_archive_probe(struct fs_source *src);
+/* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, with the reason, or
+   -ENOMEM. */
+int fs_archive_probe(struct fs_source *src, char *why, size_t size);
 /* Reads all headers of an archive. If a FLAT one has a sparse member, it becomes a STREAM. For a compressed one this
    decompresses all of it. The result is in out->err: 0, -ENOMEM or -EINTR. Any thread, one for each archive. */
 void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out);

@@ -43,8 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct fs_source *src = tree.sources;
   if (!src) return 0;
   *src = (struct fs_source){.path = arg.path, .fd = memfd_create("archive", MFD_CLOEXEC)};
+  char why[128];
   bool made = src->fd >= 0 && fs_write_full(src->fd, data, size) == 0 && fs_sys_fstat(src->fd, &src->st) == 0;
-  if (made && fs_archive_probe(src) > 0 && fs_sources_collect(&o, &tree) == 0) check(&tree);
+  if (made && fs_archive_probe(src, why, sizeof(why)) > 0 && fs_sources_collect(&o, &tree) == 0) check(&tree);
   fs_tree_free(&tree);
   return 0;
 }

@@ -129,6 +129,7 @@ refuses 'devices.tar/null is a device' devices.tar
 refuses 'devices.tar/pipe is a fifo' devices.tar
 refuses 'links.tar/none is a hard link to a name that is not before it' links.tar
 refuses "^fs-prepare: s/x is in below.tar, but 's' is no directory" below.tar
+grep -q '^fs-prepare: 2 names collide; leave them out' err || { cat err >&2; fail 'the advice for one SOURCE'; }
 refuses "^fs-prepare: f/x is in below.tar, but 'f' is no directory" below.tar
 refuses 'many.tar/../m09 leads out' many.tar
 equal 'ten are named' 10 "$(grep -c 'leads out' err)"
@@ -144,6 +145,10 @@ refuses 'hurt.zip: member large is damaged' hurt.zip
 refuses 'header.tar is damaged after first: what follows, up to the next good header, cannot be read' header.tar
 equal 'lines about one header' 2 "$(wc -l <err)"
 refuses 'noise.tar: neither a directory nor an archive' noise.tar
+head -c 30 f.tar.lz4 >cut.tar.lz4
+refuses 'cut.tar.lz4: neither a directory nor an archive .*: truncated lz4' cut.tar.lz4
+: >empty.tar
+refuses 'empty.tar: neither a directory nor an archive .*: the file is empty' empty.tar
 for archive in dotdot devices below; do
   rm -rf ds
   expect_status 3 "$prepare" pack --keep-going $archive.tar ds
