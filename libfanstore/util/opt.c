@@ -78,23 +78,27 @@ static bool fs_opt_forgotten(const struct fs_opt_state *s, const char *word) {
   return word[2] == '\0' || fs_opt_by_name(s, word + 2, strcspn(word + 2, "=")) != NULL;
 }
 
-/* Handles the option at argv[i]. If the option takes a value, this is attached or the next word.
-   Returns the next index. */
+/* Handles the option at argv[i], or the letters there, as in "-fk". If the last option takes a value, this is
+   attached or the next word. Returns the next index. */
 static int fs_opt_one(const struct fs_opt_state *s, int i) {
   const char *word = s->argv[i], *value = NULL;
   const struct fs_opt *o;
   size_t shown;
+  fs_err err = 0;
   if (word[1] == '-') {
     size_t len = strcspn(word + 2, "=");
     shown = len + 2;
     o = fs_opt_by_name(s, word + 2, len);
     if (word[shown] == '=') value = word + shown + 1;
   } else {
-    shown = 2;
-    o = fs_opt_by_letter(s, word[1]);
-    if (word[2] != '\0') value = word + 2;
-    if (o && !o->arg && value) o = NULL; /* "-xy" is no option */
-    if (!o) shown = strlen(word);
+    const char *last = word + 1;
+    o = fs_opt_by_letter(s, *last);
+    while (o && !o->arg && last[1] != '\0') o = fs_opt_by_letter(s, *++last);
+    shown = o ? (size_t)(last + 1 - word) : strlen(word);
+    if (last[1] != '\0') value = last + 1;
+    for (const char *flag = word + 1; o && flag < last && err == 0; flag++)
+      err = s->fn(s->ctx, fs_opt_by_letter(s, *flag)->id, NULL);
+    if (err < 0) return err;
   }
   if (!o) return fs_opt_unknown(s, word, shown);
   if (!o->arg && value) return fs_opt_error(s, "option", word, shown, " takes no argument");
@@ -103,7 +107,7 @@ static int fs_opt_one(const struct fs_opt_state *s, int i) {
       return fs_opt_error(s, "option", word, shown, " needs an argument");
     value = s->argv[i];
   }
-  fs_err err = s->fn(s->ctx, o->id, value);
+  err = s->fn(s->ctx, o->id, value);
   return err < 0 ? err : i + 1;
 }
 

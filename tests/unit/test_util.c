@@ -311,7 +311,8 @@ static void test_options(void **state) {
   assert_int_equal(parse(log, true, "-v -- -d x"), 3);
   assert_int_equal(parse(log, false, "a --force b"), -ECANCELED);
   assert_string_equal(log, "0=a;3=-;");
-  assert_int_equal(parse(log, false, ""), 1);
+  assert_int_equal(parse(log, false, "-vvd x -vl4"), 4);
+  assert_string_equal(log, "2=-;2=-;1=x;2=-;4=4;");
 }
 
 /* Each error is one line on stderr. */
@@ -321,7 +322,7 @@ static void test_option_errors(void **state) {
       {"--nope", "prog: unknown option '--nope' (see prog --help)\n"},
       {"--nope=3", "prog: unknown option '--nope' (see prog --help)\n"},
       {"-x", "prog: unknown option '-x' (see prog --help)\n"},
-      {"-vv", "prog: unknown option '-vv' (see prog --help)\n"},
+      {"-vx", "prog: unknown option '-vx' (see prog --help)\n"},
       {"--datset x", "prog: unknown option '--datset': did you mean --dataset? (see prog --help)\n"},
       {"--datasets=x", "prog: unknown option '--datasets': did you mean --dataset? (see prog --help)\n"},
       {"--data x", "prog: unknown option '--data' (see prog --help)\n"},
