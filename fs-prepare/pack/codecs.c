@@ -26,19 +26,23 @@ int fs_plan_codec_row(struct fs_plan *plan, const struct fs_encoding *e) {
   return (int)i;
 }
 
+/* Returns the level of row 1. Where no file has it, that is the fast one. */
+static int lz4_level(const struct fs_pack_options *o) {
+  return o->codec == FS_CHOOSE_LZ4HC ? o->level : o->codec == FS_CHOOSE_AUTO ? FS_AUTO_LZ4_LEVEL : 0;
+}
+
 /* Rows 0 and 1 are raw and lz4 in every dataset. */
 fs_err fs_plan_codecs(struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
-  const int level = o->codec == FS_CHOOSE_LZ4 ? 0 : o->codec == FS_CHOOSE_AUTO ? FS_AUTO_LZ4_LEVEL : o->level;
   struct fs_pack_codecs *c = &plan->codecs;
   c->row[FS_CODEC_RAW] = (struct fs_encoding){.family = FS_FAMILY_RAW, .element = 1};
-  c->row[FS_CODEC_LZ4] = (struct fs_encoding){.family = FS_FAMILY_LZ4, .element = 1, .level = level};
+  c->row[FS_CODEC_LZ4] = (struct fs_encoding){.family = FS_FAMILY_LZ4, .element = 1, .level = lz4_level(o)};
   c->n = FS_CODEC_ROWS_MIN;
   fs_err err = plan->update != NULL ? fs_update_codecs(plan->update, plan) : 0;
   if (err < 0) return err;
   int row = o->codec == FS_CHOOSE_RAW ? FS_CODEC_RAW : FS_CODEC_LZ4;
   if (o->codec == FS_CHOOSE_ZSTD)
-    row = fs_plan_codec_row(plan, &(struct fs_encoding){.family = FS_FAMILY_ZSTD, .element = 1, .level = level});
+    row = fs_plan_codec_row(plan, &(struct fs_encoding){.family = FS_FAMILY_ZSTD, .element = 1, .level = o->level});
   if (row < 0) return row;
   memset(c->of_kind, row, sizeof c->of_kind); /* with auto, fs_kinds_choose sets them */
   return 0;

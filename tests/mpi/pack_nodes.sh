@@ -67,6 +67,18 @@ equal "left" "" "$(find local -name '.pack-*')"
 rm -rf plain local/*
 echo "ok - several SOURCEs, with a plain and a compressed archive"
 
+for codec in zstd:22 lz4hc:12; do # the highest levels
+  "$bin/fs-prepare" pack --codec "$codec" flat.tar plain >pack.log || fail "$(cat pack.log)"
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" flat.tar both --force >pack.log 2>&1 ||
+    fail "$codec: $(cat pack.log)"
+  diff -r plain both || fail "$codec: other bytes"
+  mkdir -p more && seq 50000 >more/numbers
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --update --mount "$mnt" more both >pack.log 2>&1 ||
+    fail "$codec, --update: $(cat pack.log)"
+  rm -rf plain local/*
+done
+echo "ok - the highest levels, and an update with them"
+
 on_nodes 3 only --nodes-only >pack.log
 grep -q 'on these nodes only' pack.log || fail "$(cat pack.log)"
 equal "--nodes-only" "index manifest" "$(cd only && echo *)"
