@@ -68,13 +68,15 @@ static void pack_out(struct fs_launch *l, const char *line, size_t n) {
   fflush(stdout);
 }
 
-/* Returns true for a line that is no reason for an end, as "fs-prepare: 12 of 100 files, ...". */
+/* Returns true for a line that is no reason for an end: progress, and warnings. */
 static bool is_progress(const char *line, size_t n) {
-  static const char *const begins[] = {"what is packed is in ", "resuming: ", "the interrupted pack of "};
+  static const char *const begins[] = {
+      "what is packed is in ", "resuming: ", "the interrupted pack of ", "pack: warning: ", "listing",
+      "comparing large files", "packing",    "making the index",         "syncing"};
   const size_t own = strlen("fs-prepare: ");
   for (size_t i = 0; i < FS_ARRAY_LEN(begins); i++)
-    if (n > own + strlen(begins[i]) && memcmp(line + own, begins[i], strlen(begins[i])) == 0) return true;
-  return memmem(line, n, " file", 5) && memmem(line, n, " left", 5);
+    if (n >= own + strlen(begins[i]) && memcmp(line + own, begins[i], strlen(begins[i])) == 0) return true;
+  return false;
 }
 
 /* Lines of the ranks' standard error, and of mpirun's. A rank that mpirun ends says that it was
@@ -134,6 +136,7 @@ static void pack_wait(struct fs_launch *l) {
   }
 }
 
+/* A rank's line may be a consequence of a death, or older than that. So a death is told in any case. */
 static void pack_tell(struct fs_launch *l) {
   char block[400];
   const struct fs_launch_node *killed = NULL;
@@ -141,15 +144,16 @@ static void pack_tell(struct fs_launch *l) {
     if (l->node[i].killed) killed = &l->node[i];
   const char *noise = fs_noise_telling(l, block, sizeof(block));
   const char *hosts = l->opt.hosts ? l->opt.hosts : l->opt.hostfile;
-  if (l->signal || told) return;
   if (killed)
     fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset; pack again to "
            "go on, or to remove what it has left",
            (unsigned)(killed - l->node), killed->host, killed->killed);
-  else if (l->daemons_killed)
+  else if (l->daemons_killed && !l->stopping)
     fs_say("mpirun was killed by signal %d while it packed; there is no new dataset; pack again to "
            "go on, or to remove what it has left",
            l->daemons_killed);
+  else if (told)
+    return;
   else if (!l->begun && l->stopping)
     fs_say("the nodes have not started within %llu s%s%s", (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
            noise ? noise : "");
