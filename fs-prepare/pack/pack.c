@@ -427,7 +427,7 @@ static fs_err run(struct pack *p) {
   return err < 0 ? err : write_dataset(p);
 }
 
-/* Ends a run that failed. What has a checkpoint is kept, unless SOURCE has changed. */
+/* Ends a run that failed. What has a checkpoint is kept, unless SOURCE or the updated dataset has changed. */
 static void give_up(struct pack *p, fs_err err) {
   const bool keep = p->target.temp[0] != '\0' && err != -ESTALE && (p->journal.any || p->target.adopted);
   if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave(keep);

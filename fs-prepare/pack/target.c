@@ -162,8 +162,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   errno = 0;
   fs_err err = resolve(t, o->dataset);
   if (err < 0) {
-    fs_say("%s: cannot be made: %s%s", o->dataset, strerror(-err),
-           err == -ENOENT ? "; create its parent directory first" : "");
+    fs_say("%s: cannot be made: %s; %s", o->dataset, strerror(-err),
+           err == -ENOENT ? "create its parent directory first" : "name another DATASET");
     return err;
   }
   bool replace;
@@ -206,18 +206,21 @@ static int open_lock(int parent, const char *temp) {
 
 /*
  * Removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or its
- * directory is empty for a moment: then rmdir removes that directory, and it makes another.
+ * directory is empty for a moment: then rmdir removes that directory, and it makes another. Returns
+ * true if a process holds the lock.
  */
-static void remove_dead(int parent, const char *temp) {
+static bool remove_dead(int parent, const char *temp) {
   for (int tries = 0; tries < 2; tries++) {
     FS_AUTO_CLOSE int fd = open_lock(parent, temp);
     if (fd >= 0) {
-      if (flock(fd, LOCK_EX | LOCK_NB) == 0) remove_flat(parent, temp);
-      return;
+      if (flock(fd, LOCK_EX | LOCK_NB) < 0) return errno == EWOULDBLOCK;
+      remove_flat(parent, temp);
+      return false;
     }
-    if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return;
+    if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return false;
   }
   remove_flat(parent, temp); /* not empty, twice without a journal: half removed, or replaced */
+  return false;
 }
 
 /* Returns true if the journal that is locked is still the one of the directory. */
@@ -290,13 +293,17 @@ static void remove_all_dead(struct fs_target *t, bool resume) {
   temp_prefix(t, "old", old, sizeof old);
   int fd = fs_sys_openat(t->parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+  bool lives = false;
   if (dir == NULL) return;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
     if (is_temp(d->d_name, partial) && (!resume || t->adopted || !adopt(t, d->d_name)))
-      remove_dead(t->parent_fd, d->d_name);
+      lives |= remove_dead(t->parent_fd, d->d_name);
     if (is_temp(d->d_name, old)) restore_old(t, d->d_name);
   }
   closedir(dir);
+  if (lives)
+    fs_say("pack: warning: another fs-prepare is making %s at this moment, and only one of the two will be kept",
+           t->path);
 }
 
 /* Makes a new directory with a locked journal. Returns 0, -EAGAIN if another pack took it
@@ -340,8 +347,16 @@ fs_err fs_target_renew(struct fs_target *t) {
 }
 
 void fs_target_keep(struct fs_target *t) {
-  fs_say("what is packed is in %s%s%s%s: the same command goes on from there; with --restart it begins anew", t->parent,
-         t->parent[1] != '\0' ? "/" : "", t->temp, fs_pack_nodes != NULL ? " and on the nodes" : "");
+  struct contents c;
+  const bool taken = !t->replace && look(t->path, &c) == 0 && c.manifest; /* another pack has made it meanwhile */
+  const char *slash = t->parent[1] != '\0' ? "/" : "", *nodes = fs_pack_nodes != NULL ? " and on the nodes" : "";
+  if (taken)
+    fs_say(
+        "what is packed is in %s%s%s%s: with --force the same command goes on from there; else remove that directory",
+        t->parent, slash, t->temp, nodes);
+  else
+    fs_say("what is packed is in %s%s%s%s: the same command goes on from there; with --restart it begins anew",
+           t->parent, slash, t->temp, nodes);
   t->temp[0] = '\0';
   fs_target_discard(t);
 }
@@ -401,14 +416,14 @@ static fs_err exchange(struct fs_target *t) {
 }
 
 /* Checks that the directory of this name, DATASET's or after the exchange the temporary one, is the
-   dataset that is being updated. */
+   dataset that is being updated. Returns -ESTALE if it is not. */
 static fs_err still_old(const struct fs_target *t, const char *name) {
   struct stat st;
   if (t->old_ino == 0 || (fstatat(t->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == t->old_ino &&
                           st.st_dev == t->old_dev))
     return 0;
   fs_say("%s: another fs-prepare has replaced it meanwhile; update again", t->path);
-  return -EEXIST;
+  return -ESTALE;
 }
 
 fs_err fs_target_commit(struct fs_target *t) {
@@ -416,10 +431,11 @@ fs_err fs_target_commit(struct fs_target *t) {
   umask(mask);
   bool replace = false;
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
-  if (err == 0 && (may_make(t, t->replace, &replace) < 0 || still_old(t, t->name) < 0)) return -EEXIST;
+  if (err == 0 && may_make(t, t->replace, &replace) < 0) return -EEXIST;
+  if (err == 0 && still_old(t, t->name) < 0) return -ESTALE;
   if (err == 0 && replace) {
     err = exchange(t); /* the old one now has the temporary name and is removed below */
-    if (err == 0 && still_old(t, t->temp) < 0) return exchange(t) < 0 ? -EIO : -EEXIST;
+    if (err == 0 && still_old(t, t->temp) < 0) return exchange(t) < 0 ? -EIO : -ESTALE;
   }
   if (err == 0 && !replace && renameat(t->parent_fd, t->temp, t->parent_fd, t->name) < 0)
     err = -errno; /* an empty directory may be there; one with contents is not replaced */

@@ -35,6 +35,8 @@ for command in pack verify info list unpack; do
 done
 expect_status 0 "$prepare" --help
 expect_status 0 "$prepare" --version
+refuses 1 'none/x: cannot be made: No such file or directory; create its parent directory first$' pack source none/x
+refuses 1 'file1/x: cannot be made: Not a directory; name another DATASET$' pack source source/file1/x
 for option in '--jobs 0' '--codec zip' '--codec lz4hc:13' '--block-size 100K' '--block-size 8K' '--mount relative' \
   '--mount /' '--align 8K' '--partitions 0' '--jobs'; do
   # shellcheck disable=SC2086 # two words

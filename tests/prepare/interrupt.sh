@@ -65,7 +65,28 @@ for pid in "${pids[@]}"; do wait "$pid" && good=$((good + 1)); done
 equal 'of four packs of one name at once, those that succeed' 1 $good
 expect_status 0 "$prepare" verify ds3
 [ -z "$(find . -maxdepth 1 -name '.ds3*')" ] || fail 'a temporary directory is left'
-ok 'packs of one name at once do not disturb each other'
+mkdir .ds4.partial-2bcdef
+expect_status 0 flock .ds4.partial-2bcdef/journal "$prepare" pack source ds4 >/dev/null
+one_line err '^fs-prepare: pack: warning: another fs-prepare is making .*/ds4 at this moment, and only one of the two will be kept$'
+rm -rf .ds4.partial-2bcdef
+expect_status 0 "$prepare" pack --force source ds4 >/dev/null
+[ ! -s err ] || fail "a warning without another one: $(cat err)"
+checkpoint() { [ "$(find .ds5.partial-*/journal -size +32c 2>/dev/null)" ]; }
+FANSTORE_TEST_CHECKPOINT_MS=20 "$prepare" pack --codec lz4hc:12 --jobs 1 big ds5 >/dev/null 2>lost &
+pid=$!
+wait_until 60 checkpoint
+kill -STOP $pid
+mv ds4 ds5
+kill -CONT $pid
+status=0
+wait $pid || status=$?
+equal 'status of the one that is late' 1 $status
+grep -qE 'ds5: a dataset exists already' lost || fail "$(cat lost)"
+grep -qE 'packed is in .*/.ds5.partial-.*: with --force the same command goes on from there; else remove' lost || fail "$(cat lost)"
+expect_status 0 "$prepare" pack --codec lz4hc:12 --jobs 1 --force big ds5 >/dev/null
+grep -q 'resuming: ' err || fail "$(cat err)"
+[ -z "$(find . -maxdepth 1 -name '.ds[45]*')" ] || fail 'a temporary directory is left'
+ok 'packs of one name at once do not disturb each other, and say what becomes of them'
 
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
   mkdir small
