@@ -101,7 +101,11 @@ void fs_daemons_reason(const struct fs_launch *l, char *why, size_t size) {
   if (l->fail[0]) {
     snprintf(why, size, "%s", l->fail);
   } else if (l->daemons_ended || l->out.fd < 0) {
-    snprintf(why, size, "the daemons could not be started: %s", noise ? noise : "mpirun ended without a word");
+    const char *end = noise ? noise : "mpirun ended without a word";
+    if (l->opt.place)
+      snprintf(why, size, "the nodes could not be started: %s", end);
+    else
+      snprintf(why, size, "the daemons could not be started: %s", end);
     if (noise && strstr(noise, "TCP connection")) fs_network_hint(l, why, size);
   } else if (fs_network_cut(l)) {
     fs_network_reason(l, why, size);

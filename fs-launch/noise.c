@@ -105,7 +105,10 @@ const char *fs_noise_telling(const struct fs_launch *l, char *out, size_t size) 
   static const char *const words[] = {"srun: error", "step creation", "ssh:",      "resolve", "refused",
                                       "denied",      "timed out",     "not found", "rror"};
   const struct fs_launch_noise *line;
-  if (l->shell[0]) return l->shell;
+  if (l->shell[0]) {
+    snprintf(out, size, "%.300s; 'ssh HOST true' must work for each host", l->shell);
+    return out;
+  }
   for (size_t k = 0; k < FS_ARRAY_LEN(words); k++)
     for (unsigned i = 0; (line = line_at(l, i)) != NULL; i++) {
       if (!strstr(line->text, words[k])) continue;

@@ -43,8 +43,8 @@ static void tell_dead(const struct fs_launch *l, const struct fs_launch_node *n,
   if (n->killed) snprintf(signal, sizeof(signal), " of signal %d", n->killed);
   /* Another daemon's reason is the cause or a consequence. */
   const char *why = l->fail[0] ? l->fail : fs_noise_with(l, "Unable to connect to the peer");
-  fs_say("the daemon of node %u%s%s died%s while it started%s%s", (unsigned)(n - l->node), host, others, signal,
-         why ? "; " : "", why ? why : "");
+  fs_say("the daemon of node %u%s%s died%s while it started%s%s%s", (unsigned)(n - l->node), host, others, signal,
+         why ? "; " : "", why ? why : "", l->opt.place ? "; the same command goes on" : "");
 }
 
 int fs_start_failed(struct fs_launch *l) {
@@ -57,7 +57,8 @@ int fs_start_failed(struct fs_launch *l) {
   const struct fs_launch_node *n = first_dead(l, &more);
   bool all = more + 1 == l->nodes && (l->daemons_ended || l->out.fd < 0); /* mpirun says why */
   if (l->daemons_killed) {
-    fs_say("the daemons' mpirun died of signal %d while they started", l->daemons_killed);
+    fs_say("the daemons' mpirun died of signal %d while they started%s", l->daemons_killed,
+           l->opt.place ? "; the same command goes on" : "");
   } else if (n && (n->killed || !(l->fail[0] || all))) {
     tell_dead(l, n, more);
   } else {

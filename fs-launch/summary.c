@@ -109,7 +109,7 @@ static bool not_all_placed(const struct fs_launch *l) {
 
 int fs_place_status(const struct fs_launch *l, int status) {
   if (status == FS_EXIT_FAILED) return 1;
-  return status == 0 && not_all_placed(l) ? FS_PLACE_NOT_ALL : status;
+  return status == 0 && (not_all_placed(l) || l->opt.replicas > l->nodes) ? FS_PLACE_NOT_ALL : status;
 }
 
 /* The summary of fs-prepare place. */

@@ -414,8 +414,11 @@ static void summary(const struct fs_nodes *n) {
     min = FS_MIN(min, n->lead->peer[i].staged);
     max = FS_MAX(max, n->lead->peer[i].staged);
   }
-  printf("  %u node%s with %s to %s each%s in %s, where fs-launch --local-dir finds them\n", n->nodes,
-         n->nodes == 1 ? "" : "s", fs_format_size(min, least, sizeof least), fs_format_size(max, most, sizeof most),
+  fs_format_size(min, least, sizeof least);
+  fs_format_size(max, most, sizeof most);
+  const bool alike = strcmp(least, most) == 0;
+  printf("  %u node%s with %s%s%s%s%s in %s, where fs-launch --local-dir finds them\n", n->nodes, fs_plural(n->nodes),
+         least, alike ? "" : " to ", alike ? "" : most, n->nodes == 1 ? "" : " each",
          n->o.update ? " of what is new" : "", local);
   if (n->o.nodes_only)
     printf("  the partitions are on these nodes only: if one is lost, so are its files, and SOURCE has to be packed "

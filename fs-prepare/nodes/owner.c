@@ -12,9 +12,15 @@
 
 #include "adopt.h"
 
-fs_err fs_owner_failed(struct fs_nodes *n, const char *dir, const char *what, fs_err err) {
-  return fs_nodes_fail(n, "node %u (%s): %s: %s: %s%s", n->rank, n->host, dir, what, strerror(-err),
-                       err == -ENOSPC ? "; free some there, or pack on more nodes" : "");
+fs_err fs_owner_failed(struct fs_nodes *n, bool shared, fs_err err) {
+  const bool full = err == -ENOSPC || err == -EDQUOT;
+  const char *dir = shared ? n->shared : n->owner->top;
+  if (shared)
+    return fs_nodes_fail(n, "node %u (%s): %s: cannot be written: %s; %s", n->rank, n->host, dir, strerror(-err),
+                         full ? "free some there, or name a DATASET on another file system"
+                              : "name a DATASET on storage that all nodes share");
+  return fs_nodes_fail(n, "node %u (%s): %s: cannot be written: %s; %s", n->rank, n->host, dir, strerror(-err),
+                       full ? "free some there, or pack on more nodes" : "choose another --local-dir");
 }
 
 fs_err fs_owner_start(struct fs_nodes *n) {
@@ -42,10 +48,10 @@ static fs_err append(struct fs_nodes *n, uint32_t part, const struct piece *c) {
   o->part[part].seq++;
   fs_err err = fs_parts_put(&o->local, fs_parts_new(o->plan, part), c->offset, c->data, c->len);
   if (err == -EINTR || err == -EPROTO) return err;
-  if (err < 0) return fs_owner_failed(n, o->top, "cannot be written", err);
+  if (err < 0) return fs_owner_failed(n, false, err);
   if (o->shared_fd < 0 || !o->first[part]) return 0;
   err = fs_parts_put(&o->shared, fs_parts_new(o->plan, part), c->offset, c->data, c->len);
-  return err < 0 && err != -EINTR ? fs_owner_failed(n, n->shared, "cannot be written", err) : err;
+  return err < 0 && err != -EINTR ? fs_owner_failed(n, true, err) : err;
 }
 
 static void kept(struct fs_nodes *n, struct message *m) {
@@ -123,12 +129,14 @@ static fs_err on_bytes(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 struct asked {
   struct fs_nodes *n;
   struct fs_part_state *local, *shared; /* [new partition] */
+  bool in_shared;                       /* of an error: it was there */
 };
 
 static fs_err finish(void *ctx) {
-  const struct asked *a = ctx;
+  struct asked *a = ctx;
   struct fs_owner *o = a->n->owner;
   fs_err err = fs_parts_finish(&o->local);
+  a->in_shared = err == 0;
   if (err == 0 && o->shared_fd >= 0) err = fs_parts_finish(&o->shared);
   for (uint32_t k = 0; k < o->parts; k++) {
     const struct fs_part_rec *rec = &o->local.out[fs_parts_new(o->plan, k)].rec;
@@ -138,20 +146,23 @@ static fs_err finish(void *ctx) {
 }
 
 static fs_err sync_all(void *ctx) {
-  const struct asked *a = ctx;
+  struct asked *a = ctx;
   struct fs_owner *o = a->n->owner;
   fs_err err = fs_parts_sync(&o->local, o->plan, a->local);
+  a->in_shared = err == 0 && o->shared_fd >= 0;
   if (err == 0 && o->shared_fd >= 0) err = fs_parts_sync(&o->shared, o->plan, a->shared);
   return err == 0 ? fs_partial_sync(o) : err;
 }
 
-static fs_err grow(struct fs_owner *o, struct fs_in *in) {
+static fs_err grow(struct asked *a, struct fs_in *in) {
+  struct fs_owner *o = a->n->owner;
   if (fs_in_u32(in) != o->parts) return -EPROTO;
   for (uint32_t p = 0; p < o->parts; p++) {
     uint64_t size = fs_in_u64(in);
     if (in->bad || o->part[p].waiting != NULL) return -EPROTO;
     const uint32_t number = fs_parts_new(o->plan, p);
     fs_err err = o->here[p] ? fs_parts_put(&o->local, number, size, NULL, 0) : 0;
+    a->in_shared = err == 0;
     if (err == 0 && o->shared_fd >= 0 && o->first[p]) err = fs_parts_put(&o->shared, number, size, NULL, 0);
     if (err < 0) return err;
   }
@@ -165,10 +176,10 @@ static fs_err answer_states(struct fs_nodes *n, uint32_t from, struct fs_in *in,
   FS_AUTO_FREE struct fs_part_state *state = calloc(2ul * o->parts + 1, sizeof *state);
   if (state == NULL) return -ENOMEM;
   struct asked a = {.n = n, .local = state, .shared = state + o->parts};
-  fs_err err = grow(o, in);
+  fs_err err = grow(&a, in);
   if (err == 0) err = fs_nodes_aside(n, act, &a);
   if (err == -EINTR || err == -EPROTO) return err;
-  if (err < 0) return fs_owner_failed(n, o->top, "cannot be written", err);
+  if (err < 0) return fs_owner_failed(n, a.in_shared, err);
   struct fs_msg *m = fs_msg_new(FS_NODES_STATES);
   for (uint32_t k = 0; k < o->parts; k++) {
     if (!o->here[k]) continue;
@@ -194,11 +205,13 @@ static fs_err on_sync(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 struct seal {
   struct fs_owner *o;
   uint8_t id[16];
+  bool in_shared; /* of an error: it was there */
 };
 
 static fs_err seal(void *ctx) {
   struct seal *s = ctx;
   fs_err err = fs_parts_seal(&s->o->local, s->id);
+  s->in_shared = err == 0;
   return err == 0 && s->o->shared_fd >= 0 ? fs_parts_seal(&s->o->shared, s->id) : err;
 }
 
@@ -209,7 +222,7 @@ static fs_err on_seal(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   memcpy(s.id, id, sizeof s.id);
   fs_err err = fs_nodes_aside(n, seal, &s);
   if (err == -EINTR) return err;
-  if (err < 0) return fs_owner_failed(n, n->owner->top, "cannot be written", err);
+  if (err < 0) return fs_owner_failed(n, s.in_shared, err);
   n->owner->state = FS_OWNER_SEALED;
   fs_parts_close(&n->owner->local);
   if (n->owner->shared_fd >= 0) fs_parts_close(&n->owner->shared);

@@ -31,8 +31,8 @@ struct fs_owner {
   } * part;
 };
 
-/* Ends this rank with a line about an error of a write below `dir`. */
-fs_err fs_owner_failed(struct fs_nodes *n, const char *dir, const char *what, fs_err err);
+/* Ends this rank with a line about an error of a write: below DATASET's directory, or the local one. */
+fs_err fs_owner_failed(struct fs_nodes *n, bool shared, fs_err err);
 
 /* partial.c. Handles FS_NODES_OPEN. */
 void fs_partial_begin(struct fs_nodes *n);

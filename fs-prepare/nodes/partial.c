@@ -63,7 +63,17 @@ static fs_err take_dir(struct fs_owner *o) {
   return err;
 }
 
-static fs_err make_dir(struct fs_owner *o, const char *of) {
+struct opening {
+  struct fs_nodes *n;
+  const char *of;                    /* the directory that becomes the dataset */
+  const struct fs_part_state *state; /* NULL: begin anew */
+  const char *lacks;                 /* set: why it must begin anew */
+  bool in_shared;                    /* of an error: it was there */
+};
+
+static fs_err make_dir(struct opening *x) {
+  struct fs_owner *o = x->n->owner;
+  const char *of = x->of;
   fs_err err = -ENOENT;
   for (int tries = 0; tries < 10 && err == -ENOENT; tries++) { /* another pack may take it for a dead one */
     if (mkdirat(o->top_fd, o->name, 0700) < 0 && errno != EEXIST) return -errno;
@@ -73,20 +83,14 @@ static fs_err make_dir(struct fs_owner *o, const char *of) {
   char text[PATH_MAX + 32], parent[PATH_MAX];
   struct stat st;
   snprintf(parent, sizeof parent, "%.*s", (int)FS_MAX(strrchr(of, '/') - of, 1), of);
+  x->in_shared = true;
   if (stat(parent, &st) < 0) return -errno;
+  x->in_shared = false;
   snprintf(text, sizeof text, "%llu %s", (unsigned long long)st.st_ino, of);
   FS_AUTO_CLOSE int fd = fs_sys_openat(o->dir_fd, FS_LOCAL_PACK_OF, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   err = fd < 0 ? fd : fs_write_full(fd, text, strlen(text));
   return err == 0 && fsync(fd) < 0 ? -errno : err;
 }
-
-struct opening {
-  struct fs_nodes *n;
-  const char *of;                    /* the directory that becomes the dataset */
-  const struct fs_part_state *state; /* NULL: begin anew */
-  const char *lacks;                 /* set: why it must begin anew */
-  const char *where;                 /* set: of an error */
-};
 
 /* Opens the files of the local or of the shared copies. */
 static fs_err open_parts(struct opening *x, struct fs_parts *p, int dir, const bool *here) {
@@ -100,13 +104,12 @@ static fs_err open_parts(struct opening *x, struct fs_parts *p, int dir, const b
 
 static fs_err open_local(struct opening *x) {
   struct fs_owner *o = x->n->owner;
-  x->where = o->top;
   fs_err err = fs_mkdirs(o->top, 0700);
   if (err == 0 && o->top_fd < 0)
     err = o->top_fd = fs_sys_openat(AT_FDCWD, o->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (err < 0) return err;
   remove_dead(o->top_fd);
-  err = x->state != NULL ? take_dir(o) : make_dir(o, x->of);
+  err = x->state != NULL ? take_dir(o) : make_dir(x);
   if (x->state != NULL && (err == -ENOENT || err == -EBUSY)) {
     x->lacks = err == -EBUSY ? "in use by a process" : "not there";
     return 0;
@@ -117,7 +120,7 @@ static fs_err open_local(struct opening *x) {
 static fs_err open_shared(struct opening *x) {
   struct fs_owner *o = x->n->owner;
   if (x->n->o.nodes_only || x->lacks != NULL) return 0;
-  x->where = x->of;
+  x->in_shared = true;
   fs_err err = o->shared_fd = fs_sys_openat(AT_FDCWD, x->of, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   return err < 0 ? err : open_parts(x, &o->shared, o->shared_fd, o->first);
 }
@@ -144,7 +147,7 @@ static fs_err on_open(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct opening x = {.n = n, .of = n->shared, .state = state};
   fs_err err = fs_nodes_aside(n, open_all, &x);
   if (err == -EINTR) return err;
-  if (err < 0) return fs_owner_failed(n, x.where, "cannot be written", err);
+  if (err < 0) return fs_owner_failed(n, x.in_shared, err);
   if (x.lacks == NULL) o->state = FS_OWNER_OPEN;
   char why[sizeof n->host + 80] = "";
   if (x.lacks != NULL) snprintf(why, sizeof why, "what node %u (%s) has of it is %s", n->rank, n->host, x.lacks);

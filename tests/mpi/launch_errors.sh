@@ -212,7 +212,7 @@ PATH=$work/other.mpi:$PATH bad 125 "the daemons could not be started: A requeste
 opened \(Host: h1, Framework: plm, Component: isolated\)" "${l[@]}" --dataset "$ds" -- true
 if command -v ssh >/dev/null; then
   # mpirun ends at the first of the two, which may be before the second one's line.
-  bad 125 ".*: ssh: [^;]* (nosuchhost|other)[^;]*(; ssh: [^;]* (nosuchhost|other)[^;]*)?$" "${l[@]}" --dataset "$ds" \
+  bad 125 ".*: ssh: [^;]* (nosuchhost|other)[^;]*(; ssh: [^;]* (nosuchhost|other)[^;]*)?; 'ssh HOST true' must work for each host$" "${l[@]}" --dataset "$ds" \
     --hosts nosuchhost.invalid,other.invalid -- true
 fi
 # A host that never answers: the remote shell hangs. This takes 6 s on a quiet machine.

@@ -57,7 +57,7 @@ for name in removed grows dir/fifo dir/170 tree/0; do grep -q "^{\"path\": \"$na
 "$bin/fs-prepare" verify plain >out || fail "$(cat out)"
 for nodes in $(half 2 "1 4"); do
   pack_changing "$nodes nodes" --local-dir "$work/local" --emulate "$nodes"
-  grep -q "^  $nodes node.* each in " out || fail "$nodes nodes: $(cat out)"
+  grep -q "^  $nodes node.* with .* in " out || fail "$nodes nodes: $(cat out)"
   diff -r plain ds || fail "$nodes nodes: other bytes"
   cmp plain.list list || fail "$nodes nodes: another list"
 done

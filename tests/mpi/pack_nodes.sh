@@ -191,6 +191,13 @@ printf x | dd of=damaged/part-00003 bs=1 seek=9000 conv=notrunc status=none
 expect_status 3 "$bin/fs-prepare" place --emulate 1 --local-dir local2 damaged
 grep -q '^fs-prepare: a part of damaged is on 1 node, ' err || fail "$(cat err)"
 grep -q '^fs-prepare: warning: node 0 (.*): partition 3 could not be staged there$' err || fail "$(cat err)"
+expect_status 3 "$bin/fs-prepare" place --emulate 1 --replicas 2 --local-dir local3 plain
+grep -q '^fs-prepare: plain is on 1 node, ' err || fail "$(cat err)"
+grep -q '^fs-prepare: warning: --replicas 2: with 1 node there can be 1 copy only$' err || fail "$(cat err)"
+if command -v ssh >/dev/null; then
+  expect_status 1 "$bin/fs-prepare" place --hosts nosuch.invalid --local-dir local3 plain
+  one_line err "^fs-prepare: the nodes could not be started: ssh: .*; 'ssh HOST true' must work for each host$"
+fi
 expect_status 1 "$bin/fs-prepare" place --emulate 1 --local-dir local2 nosuch
 one_line err '^fs-prepare: nosuch: no such dataset'
 expect_status 2 "$bin/fs-prepare" place plain
@@ -203,7 +210,14 @@ expect_status 1 on_nodes 2 slow
 one_line err 'a dataset exists already'
 touch local/file
 expect_status 1 "$bin/fs-prepare" pack --local-dir "$work/local/file" source other
-one_line err 'local/file.*: cannot be written: Not a directory$'
+one_line err 'node 0 \(.*\): .*local/file/fanstore: cannot be written: Not a directory; choose another --local-dir$'
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+  mkdir small
+  # shellcheck disable=SC2016 # for the inner shell
+  expect_status 1 unshare -m sh -c 'mount -t tmpfs -o size=1m none small && "$@"' sh \
+    "$bin/fs-prepare" pack --local-dir "$work/local" --emulate 2 source small/ds
+  one_line err 'node [01] \(.*\): .*/small/.ds.partial-.*: cannot be written: No space left on device; free some there, or name a DATASET on another file system$'
+fi
 [ ! -e other ] || fail "a dataset was left"
 expect_status 1 "$bin/fanstore-pack" --version 9.9 -- pack source other
 one_line err ' has FanStore [0-9.]*, and fs-launch is of version 9.9; install the same version on all nodes$'

@@ -51,7 +51,7 @@ for nodes in $(half 2 "1 4"); do
   cp -al ds before
   update "$nodes nodes" source
   grep -q '^  kept .* removed 22 files$' out || fail "$(cat out)"
-  grep -q "^  $nodes node.* each of what is new in " out || fail "$(cat out)"
+  grep -qE "^  $nodes node.*( each)? of what is new in " out || fail "$(cat out)"
   for f in before/part-*; do [ "$f" -ef "ds/${f##*/}" ] || fail "$f was copied"; done
   read_all "$nodes nodes" source
   equal "$nodes nodes" '0 B staged' "$(staged)"
