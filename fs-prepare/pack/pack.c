@@ -254,6 +254,8 @@ static fs_err write_dataset(struct pack *p) {
   err = write_all(p, index);
   if (err == 0 && fs_prep_signal != 0) err = -EINTR;
   if (err == 0 && is_as_before(p)) return 0; /* the dataset stays */
+  if (err == 0 && fs_pack_nodes != NULL)
+    err = fs_target_recheck(&p->target); /* no later run goes on with staged copies */
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->adopt(&p->target);
   return err < 0 ? err : fs_target_commit(&p->target);
 }

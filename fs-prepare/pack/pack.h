@@ -375,6 +375,8 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o);
 fs_err fs_target_create(struct fs_target *t, bool resume);
 /* Replaces the temporary directory by a new one. */
 fs_err fs_target_renew(struct fs_target *t);
+/* Checks once more that DATASET may be made. Returns -EEXIST, or for an update -ESTALE, after one line. */
+fs_err fs_target_recheck(const struct fs_target *t);
 fs_err fs_target_commit(struct fs_target *t);
 /* Leaves the temporary directory to a later run, and says so. */
 void fs_target_keep(struct fs_target *t);

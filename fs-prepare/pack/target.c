@@ -426,6 +426,11 @@ static fs_err still_old(const struct fs_target *t, const char *name) {
   return -ESTALE;
 }
 
+fs_err fs_target_recheck(const struct fs_target *t) {
+  bool replace;
+  return may_make(t, t->replace, &replace) < 0 ? -EEXIST : still_old(t, t->name);
+}
+
 fs_err fs_target_commit(struct fs_target *t) {
   mode_t mask = umask(0);
   umask(mask);

@@ -50,5 +50,24 @@ rm -r local/fanstore-node1
 expect_status 0 "${pack[@]}" source gone
 one_line err 'the interrupted pack of .*/gone is not resumed, because what node 1 (.*) has of it is not there; this one begins anew$'
 same gone
-no_leftovers
 echo "ok - without a node's directory it begins anew, and says so"
+
+# Another run makes DATASET first.
+rm -rf local/*
+cp -r whole first
+checkpoint() { [ -n "$(find .late.partial-*/journal -size +32c 2>/dev/null)" ]; }
+"${pack[@]}" source late >out 2>err &
+packing=$!
+wait_until 60 checkpoint
+mv first late
+status=0
+wait "$packing" || status=$?
+equal "status of the one that is late" 1 "$status"
+grep -q 'late: a dataset exists already; use --force to replace it$' err || fail "$(cat err)"
+grep -q 'packed is in .* and on the nodes: with --force the same command goes on from there; else remove' err || fail "$(cat err)"
+equal "staged copies of what has no name" 0 "$(find local -name '*.stamp' | wc -l)"
+expect_status 0 "${pack[@]}" --force source late
+one_line err 'resuming: '
+same late
+no_leftovers
+echo "ok - one that is late says so, and --force goes on"
