@@ -273,9 +273,8 @@ static void tell(const struct mend *m, fs_err err) {
     fs_say("%s/%s: not repaired: %s does not have %" PRIu64 " of its blocks, the first one of %s", v->ds.path, part,
            m->c.r->from, m->lost, path != NULL ? path : "?");
   else if (err == -EBADMSG)
-    fs_say("%s/%s: not repaired: it has bytes of no file, which only a copy of the dataset has; pack --update "
-           "--checksum packs "
-           "its files again",
+    fs_say("%s/%s: not repaired: it has bytes of no file, which only a copy of the dataset has; "
+           "pack --update --checksum packs its files again",
            v->ds.path, part);
   else if (err < 0)
     fs_say("%s/%s: not repaired: %s%s", v->ds.path, part, err != -ENOMEM ? "it cannot be written: " : "",
