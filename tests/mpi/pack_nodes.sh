@@ -72,7 +72,7 @@ for codec in zstd:22 lz4hc:12; do # the highest levels
   "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" flat.tar both --force >pack.log 2>&1 ||
     fail "$codec: $(cat pack.log)"
   diff -r plain both || fail "$codec: other bytes"
-  mkdir -p more && seq 50000 >more/numbers
+  mkdir -p more && tar -xf flat.tar -C more && seq 50000 >more/numbers
   "$bin/fs-prepare" pack --local-dir local --emulate 2 --update --mount "$mnt" more both >pack.log 2>&1 ||
     fail "$codec, --update: $(cat pack.log)"
   rm -rf plain local/*
