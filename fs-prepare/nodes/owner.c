@@ -13,14 +13,12 @@
 #include "adopt.h"
 
 fs_err fs_owner_failed(struct fs_nodes *n, bool shared, fs_err err) {
-  const bool full = err == -ENOSPC || err == -EDQUOT;
-  const char *dir = shared ? n->shared : n->owner->top;
-  if (shared)
-    return fs_nodes_fail(n, "node %u (%s): %s: cannot be written: %s; %s", n->rank, n->host, dir, strerror(-err),
-                         full ? "free some there, or name a DATASET on another file system"
-                              : "name a DATASET on storage that all nodes share");
-  return fs_nodes_fail(n, "node %u (%s): %s: cannot be written: %s; %s", n->rank, n->host, dir, strerror(-err),
-                       full ? "free some there, or pack on more nodes" : "choose another --local-dir");
+  const bool full = err == -ENOSPC || err == -EDQUOT, process = err == -ENOMEM || err == -EMFILE || err == -ENFILE;
+  const char *advice = shared ? "; name a DATASET on storage that all nodes share" : "; choose another --local-dir";
+  if (full && shared) advice = "; free some there, or name a DATASET on another file system";
+  if (full && !shared) advice = "; free some there, or pack on more nodes";
+  return fs_nodes_fail(n, "node %u (%s): %s: cannot be written: %s%s", n->rank, n->host,
+                       shared ? n->shared : n->owner->top, strerror(-err), process ? "" : advice);
 }
 
 fs_err fs_owner_start(struct fs_nodes *n) {
@@ -151,7 +149,9 @@ static fs_err sync_all(void *ctx) {
   fs_err err = fs_parts_sync(&o->local, o->plan, a->local);
   a->in_shared = err == 0 && o->shared_fd >= 0;
   if (err == 0 && o->shared_fd >= 0) err = fs_parts_sync(&o->shared, o->plan, a->shared);
-  return err == 0 ? fs_partial_sync(o) : err;
+  if (err < 0) return err;
+  a->in_shared = false;
+  return fs_partial_sync(o);
 }
 
 static fs_err grow(struct asked *a, struct fs_in *in) {
@@ -177,6 +177,7 @@ static fs_err answer_states(struct fs_nodes *n, uint32_t from, struct fs_in *in,
   if (state == NULL) return -ENOMEM;
   struct asked a = {.n = n, .local = state, .shared = state + o->parts};
   fs_err err = grow(&a, in);
+  if (err == 0) a.in_shared = false;
   if (err == 0) err = fs_nodes_aside(n, act, &a);
   if (err == -EINTR || err == -EPROTO) return err;
   if (err < 0) return fs_owner_failed(n, a.in_shared, err);

@@ -44,6 +44,7 @@ struct pass {
   uint64_t expected; /* FLAT: where the next header is; 0: anywhere */
   bool lost;         /* the last header was damaged */
   uint64_t lost_at;
+  uint64_t holes; /* bytes of the files that must have holes */
 };
 
 static fs_err problem(struct pass *p, const char *name, const char *what) {
@@ -92,12 +93,14 @@ static const char *why_type(mode_t type) {
 }
 
 /* Returns what is wrong with a file's size or data, or NULL. */
-static const char *why_data(const struct pass *p, struct archive_entry *e) {
+static const char *why_data(struct pass *p, struct archive_entry *e) {
   const uint64_t archive = (uint64_t)p->src->st.st_size;
   const int64_t size = archive_entry_size(e);
   if (archive_entry_is_encrypted(e)) return "is encrypted";
   if (!archive_entry_size_is_set(e) || size < 0) return "has no size in its header";
-  if ((uint64_t)size / MOST_RATIO > archive && (!p->src->tar || (uint64_t)size > MOST_HOLES))
+  const bool holes = (uint64_t)size / MOST_RATIO > archive;
+  if (holes && p->src->tar) p->holes += FS_MIN((uint64_t)size, MOST_HOLES + 1 - p->holes);
+  if (holes && (!p->src->tar || p->holes > MOST_HOLES))
     return "claims to have more bytes than an archive of this size can hold";
   if (p->src->kind != FS_SOURCE_FLAT) return NULL;
   const uint64_t begin = fs_reader_at(&p->r);

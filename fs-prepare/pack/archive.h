@@ -19,6 +19,7 @@ struct fs_reader {
   size_t n, rest;        /* how many, and how many of them `a` is still to get */
   uint64_t given;        /* plain bytes so far */
   bool ended;            /* `plain` gives no more */
+  bool undescribed;      /* the header that describes the next member was damaged */
 };
 /* Returns 0 or -ENOMEM. */
 fs_err fs_reader_open(struct fs_reader *r, const struct fs_source *src);

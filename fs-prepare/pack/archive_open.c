@@ -8,6 +8,7 @@
  */
 #include "archive.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,18 +126,36 @@ uint64_t fs_reader_at(const struct fs_reader *r) {
 /* Begins anew after a header that libarchive has given up at. Returns false if no other header can follow. */
 static bool go_on(struct fs_reader *r) {
   const uint64_t at = fs_round_up(FS_MAX(fs_reader_at(r), r->header + BLOCK), BLOCK);
-  if (!r->src->tar || archive_filter_bytes(r->a, 0) < 0 || archive_errno(r->a) == ENOMEM) return false;
+  const int why = archive_errno(r->a);
+  const bool damage = why == EILSEQ || why == -1 || why == EINVAL; /* as libarchive says on Linux */
+  if (!r->src->tar || archive_filter_bytes(r->a, 0) < 0 || !damage) return false;
   if (r->plain == NULL) return at + BLOCK <= (uint64_t)r->src->st.st_size && begin(r, at);
   if (at > r->given || r->given - at > r->n || (r->ended && r->given - at < BLOCK)) return false;
   r->rest = (size_t)(r->given - at);
   return begin(r, at);
 }
 
+/* Returns whether the damaged header describes the next member, as pax's and those of long names do. If it
+   cannot be read again, it may do so. */
+static bool describes(const struct fs_reader *r) {
+  uint8_t block[BLOCK];
+  const uint64_t back = r->given - r->header; /* from the end of `bytes` */
+  if (!r->src->tar) return false;
+  if (r->plain == NULL && fs_pread_full(r->src->fd, block, BLOCK, r->header) < 0) return true;
+  if (r->plain != NULL && (r->header > r->given || back > r->n || back < BLOCK)) return true;
+  if (r->plain != NULL) memcpy(block, (const uint8_t *)r->bytes + r->n - back, BLOCK);
+  return memcmp(block + 257, "ustar", 5) == 0 && memchr("xgLK", block[156], 4) != NULL;
+}
+
+/* A member whose describing header was damaged counts as damaged, too: its name may be cut. */
 int fs_reader_next(struct fs_reader *r, struct archive_entry **entry) {
   int got = archive_read_next_header(r->a, entry);
+  const bool undescribed = r->undescribed;
+  r->undescribed = false;
   r->header = r->base + (uint64_t)archive_read_header_position(r->a);
   if (got == ARCHIVE_EOF) return 0;
-  if (got == ARCHIVE_OK || got == ARCHIVE_WARN) return 1;
+  if (got == ARCHIVE_OK || got == ARCHIVE_WARN) return undescribed ? -EBADMSG : 1;
+  r->undescribed = got == ARCHIVE_RETRY && (undescribed || describes(r)); /* its data is no header either */
   return got == ARCHIVE_FATAL && !go_on(r) ? -EIO : -EBADMSG;
 }
 

@@ -34,7 +34,6 @@ void fs_left_out_free(struct fs_left_out *l) {
     free(l->list[i].why);
   }
   free(l->list);
-  if (l->file != NULL) fclose(l->file);
   *l = (struct fs_left_out){0};
 }
 
@@ -58,27 +57,29 @@ static fs_err write_one(FILE *out, const struct fs_left *e) {
   return 0;
 }
 
-/* Keeps what is in the file: the run may fail. */
-fs_err fs_left_out_open(struct fs_left_out *l, const struct fs_pack_options *o) {
+/* Tries whether the file can be opened, and makes none: SOURCE may be above it. Keeps what is in it. */
+fs_err fs_left_out_check(const struct fs_pack_options *o) {
   if (o->left_out == NULL) return 0;
-  fs_fd fd = open(o->left_out, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (fd >= 0) l->file = fdopen(fd, "w");
-  if (l->file != NULL) return 0;
+  FS_AUTO_CLOSE int fd = open(o->left_out, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd >= 0 || errno == ENXIO) return 0; /* a pipe that nobody reads yet */
+  char dir[PATH_MAX];
+  const char *slash = strrchr(o->left_out, '/');
+  snprintf(dir, sizeof dir, "%.*s", slash == NULL ? 1 : (int)(slash - o->left_out) + 1,
+           slash == NULL ? "." : o->left_out);
+  if (errno == ENOENT && access(dir, W_OK | X_OK) == 0) return 0;
   fs_err err = -errno;
   fs_say("--left-out '%s': cannot be opened: %s", o->left_out, strerror(errno));
-  if (fd >= 0) close(fd);
   return err;
 }
 
 fs_err fs_left_out_write(struct fs_left_out *l, const struct fs_pack_options *o) {
-  FILE *out = l->file;
-  if (out == NULL) return 0;
-  l->file = NULL;
+  if (o->left_out == NULL) return 0;
+  FILE *out = fopen(o->left_out, "we");
+  bool failed = out == NULL;
   if (l->n != 0) qsort(l->list, l->n, sizeof *l->list, by_path);
-  bool failed = ftruncate(fileno(out), 0) < 0 && errno != EINVAL; /* EINVAL: a pipe or a terminal */
   for (size_t i = 0; i < l->n && !failed; i++) failed = write_one(out, &l->list[i]) < 0;
-  failed |= ferror(out) != 0;
-  failed |= fclose(out) != 0;
+  failed |= out != NULL && (ferror(out) != 0 || fflush(out) != 0);
+  if (out != NULL) fclose(out);
   if (failed) fs_say("--left-out '%s': cannot be written: %s", o->left_out, strerror(errno));
   return failed ? -EIO : 0;
 }

@@ -454,7 +454,7 @@ int fs_prep_pack(int argc, char **argv) {
   p->progress.ctx = p;
   fs_prep_catch_signals();
   fs_err err = fs_progress_start(&p->progress, p->o.json_progress);
-  if (err == 0) err = fs_left_out_open(&p->tree.left_out, &p->o);
+  if (err == 0) err = fs_left_out_check(&p->o);
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_block_file_close(&p->tree.blocks);

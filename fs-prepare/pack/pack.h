@@ -92,7 +92,6 @@ struct fs_left {
 struct fs_left_out {
   struct fs_left *list;
   size_t n, room;
-  FILE *file; /* of --left-out; NULL: none */
 };
 /* Adds a name of a source, relative to it, or (NULL) of the dataset. Returns 0 or -ENOMEM. */
 fs_err fs_left_out_add(struct fs_left_out *l, const struct fs_source *src, const char *path, const char *why);
@@ -102,9 +101,10 @@ fs_err fs_left_out_take(struct fs_left_out *l, const struct fs_source *src, stru
 void fs_left_out_name(struct fs_left_out *l);
 /* Does the same, and tells how many there are. */
 void fs_left_out_say(struct fs_left_out *l);
-/* Opens the file of --left-out, if it is given. Returns 0, or a negative errno after one line on stderr. */
-fs_err fs_left_out_open(struct fs_left_out *l, const struct fs_pack_options *o);
-/* Writes all names to the file, if it is open. Returns like fs_left_out_open. */
+/* Checks that the file of --left-out, if it is given, can be written. Returns 0, or a negative errno after one line on
+   stderr. */
+fs_err fs_left_out_check(const struct fs_pack_options *o);
+/* Writes all names to the file, if it is given. Returns like fs_left_out_check. */
 fs_err fs_left_out_write(struct fs_left_out *l, const struct fs_pack_options *o);
 void fs_left_out_free(struct fs_left_out *l);
 

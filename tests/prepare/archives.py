@@ -96,13 +96,17 @@ def hostile():
     data = bytearray(open("hurt.zip", "rb").read())
     data[len(data) // 2:len(data) // 2 + 8] = bytes(8)
     open("hurt.zip", "wb").write(data)
-    for name, options in (("header", {}), ("pax", {"format": tarfile.PAX_FORMAT})):
+    pax = {"format": tarfile.PAX_FORMAT}
+    for name, options in (("header", {}), ("pax", pax), ("described", pax)):
         t = Tar(f"{name}.tar", **options)
         for member, text in (("first", b"1\n" * 2000), ("second", noise[:3000]), ("last", b"last\n")):
             t.add(member, text, mtime=1.5 if options else 1)  # pax keeps the half second in a header of its own
         t.close()
         data = bytearray(open(f"{name}.tar", "rb").read())
-        data[data.index(b"second") + 10] = 1
+        at = data.index(b"second")
+        if name == "described":  # the header with the half second
+            at = data.rindex(b"@PaxHeader", 0, at)
+        data[at + 10] = 1
         open(f"{name}.tar", "wb").write(data)
         open(f"{name}.tar.gz", "wb").write(gzip.compress(data))
     open("noise.tar", "wb").write(random_bytes)

@@ -121,7 +121,7 @@ refuses 1 "--files-from '/dev/null' names nothing that is in SOURCE" pack --file
 pack void void.fs
 ok 'what cannot be packed is named and refused'
 
-head -c 30000000 /dev/zero | tr '\0' 'a' >source/growing
+head -c 200000000 /dev/zero | tr '\0' 'a' >source/growing
 (while :; do echo x >>source/growing && sleep 0.01; done) &
 writer=$!
 refuses 1 'source/growing: changed while' pack --codec lz4hc:12 source changed

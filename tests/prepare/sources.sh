@@ -159,15 +159,20 @@ expect_status 1 "$prepare" pack --keep-going cut.tgz ds
 grep -q "^fs-prepare: cut.tgz is damaged: 'gzip -t' refuses it" err || { cat err >&2; fail 'gzip -t'; }
 expect_status 3 "$prepare" pack --keep-going --mount "$mnt" --source a=flip.tgz --source b=header.tar.gz ds
 equal "what is left of a damaged archive" "$(printf 'b\nb/first\nb/last')" "$("$prepare" list ds)"
-for archive in hurt.zip header.tar header.tar.gz pax.tar pax.tar.gz; do
+for archive in hurt.zip header.tar header.tar.gz pax.tar pax.tar.gz described.tar described.tar.gz; do
   rm -rf ds restored
   expect_status 3 "$prepare" pack --left-out list $archive ds
-  grep -qE '^fs-prepare: (hurt.zip/large is damaged|(header|pax).tar(.gz)? is damaged after first: .*)$' err || { cat err >&2; fail $archive; }
+  grep -qE '^fs-prepare: (hurt.zip/large is damaged|(header|pax|described).tar(.gz)? is damaged after first: .*)$' err || { cat err >&2; fail $archive; }
   equal "what is left of $archive" "$(printf 'first\nlast')" "$("$prepare" list ds)"
   expect_status 0 "$prepare" unpack ds restored
   equal "after the damage in $archive" last "$(cat restored/last)"
   [ $archive = hurt.zip ] || grep -q "^{\"path\": \"\", \"why\": \"$archive is damaged after first" list || fail "no $archive in the list"
 done
+rm -rf ds kept
+mkdir kept
+cp header.tar kept
+expect_status 3 "$prepare" pack --left-out kept/list --mount "$mnt" --source a=header.tar --source b=kept ds
+equal "a list in SOURCE" "$(printf 'a\na/first\na/last\nb\nb/header.tar')" "$("$prepare" list ds | sort)"
 ok 'bad members are named, and refused or left out'
 
 # Shards
