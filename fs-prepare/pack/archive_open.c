@@ -79,7 +79,7 @@ static la_ssize_t give(struct archive *a, void *ctx, const void **out) {
     r->given += r->rest;
   }
   const size_t n = r->rest;
-  *out = (const uint8_t *)r->bytes + r->n - n;
+  *out = n != 0 ? (const uint8_t *)r->bytes + r->n - n : NULL;
   r->rest = 0;
   return (la_ssize_t)n;
 }

@@ -85,8 +85,9 @@ int fs_daemon_run(const struct fs_daemon_config *c, struct fs_net *net) {
 /* Help and version leave by exit; --local-default makes a directory where its name is another user's; --peers looks
    names up. */
 static bool left_out(const char *word) {
-  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0 || strstr(word, "local-def") ||
-         strncmp(word, "--p", 3) == 0;
+  bool letters = word[0] == '-' && word[1] != '-';
+  return strstr(word, "help") || strstr(word, "version") || (letters && strchr(word, 'h')) ||
+         strstr(word, "local-def") || strncmp(word, "--p", 3) == 0;
 }
 
 static void check_options(const uint8_t *data, size_t size) {

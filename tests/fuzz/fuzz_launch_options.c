@@ -45,7 +45,8 @@ static const char *const words[] = {"--dataset",
                                     "--"};
 
 static bool ends_it(const char *word) { /* help and version leave by exit */
-  return strstr(word, "help") || strstr(word, "version") || strncmp(word, "-h", 2) == 0;
+  bool letters = word[0] == '-' && word[1] != '-';
+  return strstr(word, "help") || strstr(word, "version") || (letters && strchr(word, 'h'));
 }
 
 static void check_options(char **argv, int argc) {

@@ -16,7 +16,8 @@ static const char *const words[] = {
     "/a/../b",      "*.jpg",   "**/d/",        "65472",       "source",    "../dataset"};
 
 static bool ends_it(const char *word) { /* help leaves by exit */
-  return strstr(word, "-h") || strstr(word, "help") || strstr(word, "version");
+  bool letters = word[0] == '-' && word[1] != '-';
+  return (letters && strchr(word, 'h')) || strstr(word, "-h") || strstr(word, "help") || strstr(word, "version");
 }
 
 static void check_globs(const struct fs_globs *g) {
@@ -36,7 +37,7 @@ static void check(const struct fs_pack_options *o) {
   char again[PATH_MAX];
   if (!o->source || !o->dataset || o->partitions > FS_MAX_PARTITIONS || o->jobs == 0) abort();
   if (o->block_size < FS_BLOCK_SIZE_MIN || o->block_size > FS_BLOCK_SIZE_MAX || !fs_is_pow2(o->block_size)) abort();
-  if ((o->align != 4096 && o->align != 65536) || o->level < 1 || o->level > 12) abort();
+  if ((o->align != 4096 && o->align != 65536) || o->level < 1 || o->level > 22) abort();
   if (!memchr(o->codec_text, '\0', sizeof(o->codec_text))) abort();
   check_globs(&o->replicate);
   check_globs(&o->exclude);
