@@ -426,9 +426,13 @@ static fs_err still_old(const struct fs_target *t, const char *name) {
   return -ESTALE;
 }
 
+static fs_err may_commit(const struct fs_target *t, bool *replace) {
+  return may_make(t, t->replace, replace) < 0 ? -EEXIST : still_old(t, t->name);
+}
+
 fs_err fs_target_recheck(const struct fs_target *t) {
   bool replace;
-  return may_make(t, t->replace, &replace) < 0 ? -EEXIST : still_old(t, t->name);
+  return may_commit(t, &replace);
 }
 
 fs_err fs_target_commit(struct fs_target *t) {
@@ -436,8 +440,7 @@ fs_err fs_target_commit(struct fs_target *t) {
   umask(mask);
   bool replace = false;
   fs_err err = fchmod(t->temp_fd, 0777 & ~mask) < 0 || fsync(t->temp_fd) < 0 ? -errno : 0;
-  if (err == 0 && may_make(t, t->replace, &replace) < 0) return -EEXIST;
-  if (err == 0 && still_old(t, t->name) < 0) return -ESTALE;
+  if (err == 0 && (err = may_commit(t, &replace)) < 0) return err;
   if (err == 0 && replace) {
     err = exchange(t); /* the old one now has the temporary name and is removed below */
     if (err == 0 && still_old(t, t->temp) < 0) return exchange(t) < 0 ? -EIO : -ESTALE;

@@ -91,8 +91,7 @@ FS_ALIAS(aio_read64, aio_read);
 FS_EXPORT int aio_write(struct aiocb *cb) {
   FS_USE(u);
   struct fs_slot *s = slot_of(cb, &u);
-  int64_t put = s == NULL ? FS_E_REAL : transfer(s, cb, LIO_WRITE);
-  if (s != NULL && put == FS_E_REAL && (put = fs_fd_take_over(cb->aio_fildes, s)) == 0) put = FS_E_REAL;
+  int64_t put = s == NULL ? FS_E_REAL : fs_fd_real_if(cb->aio_fildes, s, transfer(s, cb, LIO_WRITE));
   return put == FS_E_REAL ? FS_REAL(aio_write)(cb) : finish(cb, put);
 }
 FS_ALIAS(aio_write64, aio_write);

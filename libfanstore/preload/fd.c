@@ -253,8 +253,7 @@ FS_ALIAS(fallocate64, fallocate);
 FS_EXPORT int posix_fallocate(int fd, off_t off, off_t n) {
   FS_USE(u);
   struct fs_slot *s = fs_fd_use(fd, &u);
-  int64_t made = s != NULL ? allocate_slot(s, 0, off, n) : FS_E_REAL;
-  if (s != NULL && made == FS_E_REAL && (made = fs_fd_take_over(fd, s)) == 0) made = FS_E_REAL;
+  int64_t made = s != NULL ? fs_fd_real_if(fd, s, allocate_slot(s, 0, off, n)) : FS_E_REAL;
   if (made != FS_E_REAL) return (int)-made;
   fs_err err = fs_fd_entry(fd) != 0 ? fs_output_room(fd, UINT64_MAX) : 0;
   return err != 0 ? -err : FS_REAL(posix_fallocate)(fd, off, n);

@@ -25,6 +25,11 @@ fs_fd fs_real_get(struct fs_slot *s);
 /* Puts the real descriptor of s at fd and at all other descriptors of this process that are open on
    s. Returns 0, or why there is none. */
 fs_err fs_fd_take_over(int fd, struct fs_slot *s);
+/* For a call on s that has returned r: makes fd a real descriptor if r is FS_E_REAL. Returns r or the error. */
+static inline int64_t fs_fd_real_if(int fd, struct fs_slot *s, int64_t r) {
+  fs_err err = r == FS_E_REAL ? fs_fd_take_over(fd, s) : 0;
+  return err != 0 ? err : r;
+}
 /* Makes those descriptors real here whose files became real in another process, while the store
    still has them. Called before children are made. */
 void fs_real_follow(void);
