@@ -9,10 +9,10 @@
 make_tree "$work/source"
 cp -a "$work/source" "$work/again" # duplicates, of all kinds
 mv "$work/again" "$work/source/again"
-head -c 12000000 /dev/urandom >"$work/source/large"
+head -c 5000000 /dev/urandom >"$work/source/large"
 { # equal chunks
   cat "$work/source/large"
-  head -c 5000000 /dev/zero
+  head -c 2500000 /dev/zero
   echo end
 } >"$work/source/larger"
 mkdir "$work/local"
@@ -67,12 +67,13 @@ equal "left" "" "$(find local -name '.pack-*')"
 rm -rf plain local/*
 echo "ok - several SOURCEs, with a plain and a compressed archive"
 
-for codec in zstd:22 lz4hc:12; do # the highest levels
-  "$bin/fs-prepare" pack --codec "$codec" flat.tar plain >pack.log || fail "$(cat pack.log)"
-  "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" flat.tar both --force >pack.log 2>&1 ||
+tar cf few.tar -C source --exclude='*-3145745.bin' again/sizes again/odd
+for codec in zstd:22 lz4hc:12; do # the highest levels, which take seconds for some megabytes
+  "$bin/fs-prepare" pack --codec "$codec" few.tar plain >pack.log || fail "$(cat pack.log)"
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" few.tar both --force >pack.log 2>&1 ||
     fail "$codec: $(cat pack.log)"
   diff -r plain both || fail "$codec: other bytes"
-  mkdir -p more && tar -xf flat.tar -C more && seq 50000 >more/numbers
+  mkdir -p more && tar -xf few.tar -C more && seq 50000 >more/numbers
   "$bin/fs-prepare" pack --local-dir local --emulate 2 --update --mount "$mnt" more both >pack.log 2>&1 ||
     fail "$codec, --update: $(cat pack.log)"
   rm -rf plain local/*
@@ -117,7 +118,7 @@ cp -r only whole
 echo "ok - --nodes-only: read by a job on the same nodes, and missing partitions are named"
 
 # A rank that is killed ends all, and nothing is taken for whole. A large file at the highest level takes seconds.
-seq 1000000 6000000 >source/slow
+seq 1000000 3500000 >source/slow
 ranks() { pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local "; }
 begun() { [ "$(find local -path '*/.pack-*/part-*' 2>/dev/null | wc -l)" = 8 ]; }
 gone() { ! ranks >/dev/null; }
