@@ -68,13 +68,16 @@ daemon() {
 launcher=("$bin/fs-launch" --local-dir "$work/local")
 readers=(--nodes 4 --workers 2 --seconds 3)
 processes=1 # of readers that print a line
+# In the short form, which runs beside other tests, readers leave the processors to others for a while.
+pause=()
+[ -n "${FAULTS_TIMES:-}" ] || pause=(--pause 10)
 
 begin() { # small|large|both [options of fs-launch]
   local sizes=$1
   shift
   rm -f "$work"/begun.* "$work/out" "$work/err" "$work/go"
   "${launcher[@]}" --dataset "$work/ds" --cache 16M --deadline $deadline_ms --report "$work/r.json" "$@" -- \
-    "${before[@]}" "$faultreader" read "$mnt" "$sizes" "${readers[@]}" ${skip:+--skip $skip} --begun "$work/begun" \
+    "${before[@]}" "$faultreader" read "$mnt" "$sizes" "${pause[@]}" "${readers[@]}" ${skip:+--skip $skip} --begun "$work/begun" \
     --until "$work/go" >"$work/out" 2>"$work/err" &
   job=$!
   wait_until 60 all_begun
@@ -163,7 +166,7 @@ at_start() { # SIGNAL LINE LOCAL-DIRECTORIES PID-OF-VICTIM... [-- OPTION...]
     rm -rf $local "$work/ran" "$work/out"
     touch "$work/go"
     "${launcher[@]}" --dataset "$work/ds" --cache 16M --deadline $deadline_ms "${@:2}" -- sh -c 'touch "$0"; exec "$@"' "$work/ran" \
-      "$faultreader" read "$mnt" both "${readers[@]}" --until "$work/go" >"$work/out" 2>"$work/err" &
+      "$faultreader" read "$mnt" both "${pause[@]}" "${readers[@]}" --until "$work/go" >"$work/out" 2>"$work/err" &
     job=$! pid=''
     for ((i = 0; i < 500 && ${#pid} == 0; i++)); do
       pid=$("${pid_of[@]}")
