@@ -5,7 +5,7 @@ dataset20k.py make DIRECTORY COUNT       makes it, and prints "DIGEST SIZE PATH"
 dataset20k.py read DIRECTORY LIST PASSES SEED    reads every file of the list, PASSES times, each in another random
                                          order, and fails when a byte differs. With MEET in the environment, a
                                          directory, all processes wait for each other there before each pass.
-Sizes are spread evenly on a logarithmic scale from 4 KiB to 300 KiB, one file in a hundred has 4 to 5 MiB; every other
+Sizes are spread evenly on a logarithmic scale from 4 KiB to 150 KiB, one file in a hundred has 2 to 3 MiB; every other
 file can be compressed."""
 import hashlib
 import math
@@ -26,9 +26,9 @@ def make(top, count):
     text = b" ".join(rng.choice(words) for _ in range(1 << 20))
     for number in range(count):
         if number % 100 == 99:
-            size = rng.randrange(4 << 20, 5 << 20)
+            size = rng.randrange(2 << 20, 3 << 20)
         else:
-            size = int(math.exp(rng.uniform(math.log(4096), math.log(300 * 1024))))
+            size = int(math.exp(rng.uniform(math.log(4096), math.log(150 * 1024))))
         pool = text if number % 2 else noise
         start = rng.randrange(len(pool) - size)
         # The number makes every file's first bytes its own: no two have the same content.

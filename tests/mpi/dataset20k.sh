@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# alone: gigabytes
 # timeout: 900
 # slow
-# 20,000 files, 2.2 GB, on two emulated nodes: each node reads every file twice, byte for byte, with the dataset renamed
+# long: 45
+# 20,000 files, 1.2 GB, on two emulated nodes: each node reads every file twice, byte for byte, with the dataset renamed
 # away once it is staged and each node's storage hidden from the other's processes. What the daemons counted must be what
 # the placement says: a file of the other node is fetched once and comes from the cache after that. Then once more with a
 # cache that holds a tenth of it.
 . "$(dirname "$0")/../functions.sh"
 hide_other_nodes
-need_space 8000
+need_space 4500
 program=$root/tests/mpi/dataset20k.py
 
 mkdir "$work/source" "$work/meet"
@@ -46,7 +46,7 @@ expect() {
 "$python" "$root/tests/setup/fsindex.py" "$work/ds" >"$work/where"
 
 say "two passes, the cache holds everything"
-read_all 2 2G "$work/large.json"
+read_all 2 1200M "$work/large.json"
 for node in 0 1; do
   here=$(on_node $node)
   say "node $node has $here files of 20000"
@@ -56,7 +56,7 @@ done
 "$python" "$root/tests/setup/report.py" "$work/large.json" none-shared no-errors
 
 say "one pass, a small cache, the partitions of the first job"
-read_all 1 96M "$work/small.json"
+read_all 1 48M "$work/small.json"
 for node in 0 1; do
   here=$(on_node $node)
   expect "$work/small.json" $node "$here" $((20000 - here)) 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# alone: gigabytes, and a hundred thousand names, in memory
 # slow
+# long: 50
 # timeout: 1800
 # Much of one thing: partitions, files in a directory, opens in a process, bytes in a file, all on two nodes. LARGE=1
 # (make check-load) makes it 4,096 partitions, 10^6 files, 10^6 opens and 100 GB; else it is a tenth of the last three.
