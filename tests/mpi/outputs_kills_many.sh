@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
-# Writers killed at random moments (outputs_kills.sh), in hundreds of rounds.
-FS_HALF=all ROUNDS=${ROUNDS:-200} exec bash "$(dirname "$0")/outputs_kills.sh"
+# long: 30
+# Writers killed at random moments (outputs_kills.sh), in a hundred rounds with each number of nodes.
+FS_HALF=all ROUNDS=${ROUNDS:-100} exec bash "$(dirname "$0")/outputs_kills.sh"

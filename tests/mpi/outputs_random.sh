@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# rest: other numbers of nodes
 # Outputs written, cut, replaced and read in a random order from all nodes: each byte is one that the file had, and none is
-# older than it may be. STEPS of it on 4 nodes, as many on 2.
+# older than it may be. STEPS of it on 4 nodes, and more on 4 and on 2 in outputs_random_many.sh.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 

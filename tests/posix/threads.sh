@@ -3,7 +3,7 @@
 # interposer_threads.c with 16 threads: with the library alone, in a job of two nodes, and with other allocators loaded
 # before and after the library. The allocators are from the packages of tests/setup/packages.sh clients.
 # slow
-# long: 45
+# long: 30
 . "$(dirname "$0")/../functions.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 need_command cc
@@ -20,10 +20,10 @@ with() {
   FANSTORE_DATASET="$2" FANSTORE_MOUNT="$mnt" LD_PRELOAD="$1" timeout 120 "$work/threads" "$plain_dir" "$mnt" "$3" 16
 }
 say "16 threads"
-with "$lib" "$work/ds" 20
-with "$lib" "$work/ds-lz4" 10
+with "$lib" "$work/ds" 10
+with "$lib" "$work/ds-lz4" 5
 say "16 threads in a job"
-launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 120 "$work/threads" "$plain_dir" "$mnt" 20 16
+launch --dataset "$work/ds" --mount "$mnt" --emulate 2 -- timeout 120 "$work/threads" "$plain_dir" "$mnt" 10 16
 
 found=0
 for name in libjemalloc.so.2 libtcmalloc_minimal.so.4; do
@@ -32,7 +32,7 @@ for name in libjemalloc.so.2 libtcmalloc_minimal.so.4; do
   found=1
   for both in "$lib:$allocator" "$allocator:$lib"; do
     say "$both"
-    with "$both" "$work/ds" 5
+    with "$both" "$work/ds" 3
     # Something of Python's size, whose allocator works before the library's start.
     equal "$both" "$(md5sum <"$plain_dir/f9")" "$(FANSTORE_DATASET="$work/ds" FANSTORE_MOUNT="$mnt" LD_PRELOAD="$both" \
       "$python" -c 'import hashlib, sys; print(hashlib.md5(open(sys.argv[1], "rb").read()).hexdigest() + "  -")' "$mnt/f9")"
