@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # long: 60
+# timeout: 1500
 # The Ansible role, by the playbooks of docs/install.md: it installs the package in a copy of a
 # Debian that has no MPI, so that all that the package needs comes with it, and from a source tree
 # in a copy of this system. Each runs its small job. A second run of the first changes nothing.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
+# long: 30
 # docs/checkpoints.md and docs/howto: the commands of each page, in order in an empty directory, print what the page shows.
 . "$(dirname "$0")/../functions.sh"
 need_module torch numpy lmdb h5py

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
+# long: 60
 # fs-prepare pack over emulated nodes that is killed at random moments: the lead, another rank, mpirun, fs-launch. The
 # same command goes on, and the dataset has the bytes of a run that was not interrupted. A run that is killed in its
 # last moments has made DATASET, hence --force. What cannot be resumed begins anew, and says why.

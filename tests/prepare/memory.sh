@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
+# long: 40
 # The memory that fs-prepare takes for each file is what docs/fs-prepare.1 says, or less. A file's size costs none.
 . "$(dirname "$0")/../functions.sh"
 

@@ -4,6 +4,7 @@
 # of a run that was not interrupted. A run that is killed in its last moments has made DATASET, hence --force. FS_SEED=N
 # repeats the moments. With FS_KILLS=N, N runs of each kind are killed instead of 20, and some cases are left out: make asan.
 # slow
+# long: 25
 . "$(dirname "$0")/../functions.sh"
 
 prepare=$bin/fs-prepare wanted=${FS_KILLS:-20} seed=${FS_SEED:-$((${EPOCHREALTIME/./} % 32768))}
