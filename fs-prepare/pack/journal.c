@@ -52,12 +52,10 @@ bool fs_journal_has_checkpoint(int fd) {
 
 static uint64_t hash_options(const struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
-  char text[512], id[FS_UPDATE_ID] = "";
-  if (plan->update != NULL) fs_update_id(plan->update, id);
-  int n =
-      snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d %s", FS_VERSION, o->codec_text,
-               o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,
-               o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only, id);
+  char text[512];
+  int n = snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d", FS_VERSION,
+                   o->codec_text, o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order,
+                   (int)o->dereference, o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only);
   return fs_xxh3(text, (size_t)n);
 }
 
@@ -103,6 +101,7 @@ static void hash_plan(struct fs_xxh3_stream *h, const struct fs_plan *plan) {
 static fs_err fingerprint(struct fs_journal *j) {
   struct fs_xxh3_stream *h = fs_xxh3_new();
   if (h == NULL) return -ENOMEM;
+  if (j->plan->update != NULL) fs_update_hash(j->plan->update, h);
   for (size_t i = 0; i < j->plan->tree->n; i++) hash_item(h, &j->plan->tree->items[i]);
   for (uint32_t i = 0; i < j->plan->tree->nsources; i++) hash_archive(h, &j->plan->tree->sources[i]);
   hash_plan(h, j->plan);
@@ -479,8 +478,9 @@ static const char *why_other(const struct fs_journal *j, int fd) {
   struct head h;
   if (fs_pread_full(fd, &h, sizeof h, 0) < 0 || h.magic != MAGIC || h.xxh3 != fs_xxh3(&h, offsetof(struct head, xxh3)))
     return "its journal is damaged or of another version";
-  if (h.options != j->options) return "it had other options";
-  return h.source != j->source ? "SOURCE has changed since" : NULL;
+  if (h.options != j->options) return fs_pack_nodes != NULL ? "it had other options or nodes" : "it had other options";
+  if (h.source == j->source) return NULL;
+  return j->plan->opts->update ? "SOURCE or DATASET has changed since" : "SOURCE has changed since";
 }
 
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t) {

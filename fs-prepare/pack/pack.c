@@ -434,7 +434,7 @@ static void give_up(struct pack *p, fs_err err) {
   const bool keep = p->target.temp[0] != '\0' && err != -ESTALE && (p->journal.any || p->target.adopted);
   if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave(keep);
   if (err < 0 && fs_prep_signal != 0 && !keep) fs_say("interrupted; nothing is left behind");
-  if (err < 0 && keep) fs_target_keep(&p->target);
+  if (err < 0 && keep) fs_target_keep(&p->target, p->journal.any);
   fs_target_discard(&p->target);
   if (err < 0 && fs_prep_signal != 0) _exit(128 + fs_prep_signal);
 }

@@ -378,8 +378,9 @@ fs_err fs_target_renew(struct fs_target *t);
 /* Checks once more that DATASET may be made. Returns -EEXIST, or for an update -ESTALE, after one line. */
 fs_err fs_target_recheck(const struct fs_target *t);
 fs_err fs_target_commit(struct fs_target *t);
-/* Leaves the temporary directory to a later run, and says so. */
-void fs_target_keep(struct fs_target *t);
+/* Leaves the temporary directory to a later run, and says so. mine: this run has a checkpoint there; else
+   it has refused to begin, and an interrupted one has made the directory. */
+void fs_target_keep(struct fs_target *t, bool mine);
 /* Removes the temporary directory, if it still exists. */
 void fs_target_discard(struct fs_target *t);
 /* Makes a file in the temporary directory. Returns its descriptor, or a negative errno after one line
@@ -442,9 +443,8 @@ struct fs_update {
 fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t,
                       struct fs_progress *progress);
 void fs_update_free(struct fs_update *u);
-/* Writes what tells the old dataset, and those of its partitions that are taken over. */
-#define FS_UPDATE_ID 64
-void fs_update_id(const struct fs_update *u, char out[FS_UPDATE_ID]);
+/* Adds the old dataset, and which of its partitions are taken over, to a hash. */
+void fs_update_hash(const struct fs_update *u, struct fs_xxh3_stream *h);
 /* Marks the items whose content the old dataset has. */
 fs_err fs_update_match(struct fs_update *u, struct fs_plan *plan);
 /* Adds the old dataset's rows to the table of codecs, under their numbers. */

@@ -346,11 +346,15 @@ fs_err fs_target_renew(struct fs_target *t) {
   return err;
 }
 
-void fs_target_keep(struct fs_target *t) {
+void fs_target_keep(struct fs_target *t, bool mine) {
   struct contents c;
   const bool taken = !t->replace && look(t->path, &c) == 0 && c.manifest; /* another pack has made it meanwhile */
   const char *slash = t->parent[1] != '\0' ? "/" : "", *nodes = fs_pack_nodes != NULL ? " and on the nodes" : "";
-  if (taken)
+  if (!mine)
+    fs_say("what an interrupted pack has packed is in %s%s%s%s: its own command goes on from there; else remove that "
+           "directory",
+           t->parent, slash, t->temp, nodes);
+  else if (taken)
     fs_say(
         "what is packed is in %s%s%s%s: with --force the same command goes on from there; else remove that directory",
         t->parent, slash, t->temp, nodes);

@@ -118,10 +118,9 @@ fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_
   return 0;
 }
 
-void fs_update_id(const struct fs_update *u, char out[FS_UPDATE_ID]) {
-  char id[33];
-  fs_hex(u->old.manifest.dataset_id, 16, id);
-  snprintf(out, FS_UPDATE_ID, "%s %016" PRIx64, id, fs_xxh3(u->taken, u->old.ix.nparts * sizeof *u->taken));
+void fs_update_hash(const struct fs_update *u, struct fs_xxh3_stream *h) {
+  fs_xxh3_update(h, u->old.manifest.dataset_id, sizeof u->old.manifest.dataset_id);
+  fs_xxh3_update(h, u->taken, u->old.ix.nparts * sizeof *u->taken);
 }
 
 void fs_update_free(struct fs_update *u) {

@@ -48,7 +48,7 @@ damage() { # FILE...
   local file
   for file in "$@"; do printf x | dd of="$file" bs=1 seek=4096 conv=notrunc status=none; done
 }
-for case in 'nodes:it had other options' 'local:what node [0-2] (.*) has of it is damaged' \
+for case in 'nodes:it had other options or nodes' 'local:what node [0-2] (.*) has of it is damaged' \
   'shared:what node [0-2] (.*) has of it is damaged' 'restart:'; do
   rm -rf ds local/*
   kill_pack int c ds

@@ -166,6 +166,34 @@ cmp index2 mend2/index || fail 'the same bytes were expected: the test shows not
 same mend2 mend
 ok 'files of damaged partitions are packed again'
 
+# An update that was killed; then one that is refused, and one that can keep less.
+mkdir slow
+seq 30000 >slow/kept
+"$prepare" pack slow killed >pack.log
+seq 2000000 >slow/numbers
+checkpoint() { [ -n "$(find .killed.partial-*/journal -size +300c 2>/dev/null)" ]; }
+FANSTORE_TEST_CHECKPOINT_MS=10 "$prepare" pack -u -j 1 --codec lz4hc:9 slow killed >log 2>&1 &
+pid=$!
+wait_until 60 checkpoint
+kill -KILL $pid
+wait $pid || :
+expect_status 1 "$prepare" pack -u -j 1 --codec lz4hc:9 elsewhere killed
+equal 'lines of a refusal' 2 "$(wc -l <err)"
+grep -q 'killed: SOURCE has none of its 1 file;' err || fail "$(cat err)"
+grep -q "what an interrupted pack has packed is in $PWD/.killed.partial-[2-7a-z]*: its own command goes on from there; " err ||
+  fail "$(cat err)"
+cp -a .killed.partial-* partial
+cp -a killed whole3
+expect_status 0 "$prepare" pack -u -j 1 --codec lz4hc:9 slow killed
+one_line err 'resuming: [1-9].* of .* are packed already$'
+same killed slow
+rm -rf killed && mv whole3 killed && mv partial .killed.partial-2bcdef
+poke killed/part-00000 0
+expect_status 0 "$prepare" pack -u -j 1 --codec lz4hc:9 slow killed
+grep -q 'killed is not resumed, because SOURCE or DATASET has changed since; this one begins anew$' err || fail "$(cat err)"
+same killed slow
+ok 'an interrupted update goes on after one that was refused, and says what has changed'
+
 # Where files cannot be linked they are copied.
 if [ "$(id -u)" = 0 ] && strace -o /dev/null true 2>/dev/null; then
   cp -a once ds4
