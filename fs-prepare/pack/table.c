@@ -67,15 +67,23 @@ static void print_next(const struct fs_verdict *v) {
 }
 
 /* Prints the codec of most bytes. A file that its kind's codec does not shrink is raw. */
-static void print_line(const struct line *l, const struct fs_pack_codecs *codecs, uint32_t row) {
+static void print_line(const struct line *l, const struct fs_pack_codecs *codecs, uint32_t row, int width) {
   FS_AUTO_FREE char *name = fs_prep_name(l->kind->name);
   const bool raw = l->kind->raw > l->plain / 2;
   char text[FS_ENCODING_TEXT], rate[32];
   print_counts(name, l);
-  printf("  %-16s %9s", fs_encoding_text(&codecs->row[raw ? FS_CODEC_RAW : row], text),
+  printf("  %-*s %9s", width, fs_encoding_text(&codecs->row[raw ? FS_CODEC_RAW : row], text),
          raw || l->kind->rate <= 0 ? "-" : format_rate(l->kind->rate, rate));
   print_next(&l->kind->verdict);
   printf("\n");
+}
+
+/* Returns the width of the column of codecs. */
+static int codec_width(const struct fs_pack_codecs *codecs) {
+  char text[FS_ENCODING_TEXT];
+  size_t width = 16;
+  for (uint32_t i = 0; i < codecs->n; i++) width = FS_MAX(width, strlen(fs_encoding_text(&codecs->row[i], text)));
+  return (int)width;
 }
 
 void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
@@ -84,11 +92,12 @@ void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
   if (lines == NULL || plan->pack_bytes == 0) return;
   count(lines, kinds, plan->tree);
   qsort(lines, kinds->n, sizeof *lines, by_plain);
-  printf("  %-20s %9s %9s %9s %8s  %-16s %9s%s\n", "kind", "files", "plain", "stored", "smaller", "codec", "decoding",
-         plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
+  const int width = codec_width(&plan->codecs);
+  printf("  %-20s %9s %9s %9s %8s  %-*s %9s%s\n", "kind", "files", "plain", "stored", "smaller", width, "codec",
+         "decoding", plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
   for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
     if (i < ROWS) {
-      print_line(&lines[i], &plan->codecs, plan->codecs.of_kind[lines[i].kind - kinds->kind]);
+      print_line(&lines[i], &plan->codecs, plan->codecs.of_kind[lines[i].kind - kinds->kind], width);
       continue;
     }
     others.files += lines[i].files;
