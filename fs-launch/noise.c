@@ -102,8 +102,9 @@ static void tell_block(const struct fs_launch *l, unsigned i, char *out, size_t 
 }
 
 const char *fs_noise_telling(const struct fs_launch *l, char *out, size_t size) {
-  static const char *const words[] = {"srun: error", "step creation", "ssh:",      "resolve", "refused",
-                                      "denied",      "timed out",     "not found", "rror"};
+  static const char *const words[] = {"srun: error", "step creation", "ssh:",   "no connection to node",
+                                      "resolve",     "refused",       "denied", "timed out",
+                                      "not found",   "rror"};
   const struct fs_launch_noise *line;
   if (l->shell[0]) {
     snprintf(out, size, "%.300s; 'ssh HOST true' must work for each host", l->shell);

@@ -18,6 +18,7 @@
 #define FS_PACK_END_NS (10 * FS_NS_PER_S) /* for mpirun */
 #define FS_PACK_LEFT_OUT 3                /* status: packed, but for what --keep-going has left out */
 #define FS_PACK_BEGUN "begun"             /* the first line of rank 0 */
+#define FS_PACK_FAILED "failed"           /* its last one, if it could not pack */
 
 enum { P_HOSTS = 1, P_HOSTFILE, P_EMULATE, P_NETWORK, P_START_TIMEOUT, P_VERBOSE };
 
@@ -54,13 +55,24 @@ static fs_err pack_option(void *ctx, int id, const char *value) {
 
 static bool told; /* a rank has said why it ends */
 
+static bool is_line(const char *line, size_t n, const char *text) {
+  return n == strlen(text) && memcmp(line, text, n) == 0;
+}
+
 /* Lines of the ranks' standard output. */
 static void pack_out(struct fs_launch *l, const char *line, size_t n) {
-  if (!l->begun && n == strlen(FS_PACK_BEGUN) && memcmp(line, FS_PACK_BEGUN, n) == 0) {
+  if (!l->begun && is_line(line, n, FS_PACK_BEGUN)) {
     l->begun = true;
     return;
   }
-  if (n > 0 && line[0] == '[' && memmem(line, n, " UCX ", 5) != NULL) { /* "[time] [host:pid] FILE UCX ERROR ..." */
+  if (l->begun && is_line(line, n, FS_PACK_FAILED)) { /* mpirun may wait for a host that is gone */
+    if (!l->stopping) l->progress_ns = fs_now_ns();
+    l->stopping = true;
+    return;
+  }
+  /* Until then mpirun alone says something, also for its daemons on other hosts. Later UCX does: "[time] [host:pid]
+     FILE UCX ERROR ...". */
+  if (!l->begun || (n > 0 && line[0] == '[' && memmem(line, n, " UCX ", 5) != NULL)) {
     fs_noise_line(l, line, n);
     return;
   }
@@ -70,9 +82,16 @@ static void pack_out(struct fs_launch *l, const char *line, size_t n) {
 
 /* Returns true for a line that is no reason for an end: progress, and warnings. */
 static bool is_progress(const char *line, size_t n) {
-  static const char *const begins[] = {
-      "what is packed is in ", "resuming: ", "the interrupted pack of ", "pack: warning: ", "listing",
-      "comparing large files", "packing",    "making the index",         "syncing"};
+  static const char *const begins[] = {"what is packed is in ",
+                                       "what an interrupted pack has packed is in ",
+                                       "resuming: ",
+                                       "the interrupted pack of ",
+                                       "pack: warning: ",
+                                       "listing",
+                                       "comparing large files",
+                                       "packing",
+                                       "making the index",
+                                       "syncing"};
   const size_t own = strlen("fs-prepare: ");
   for (size_t i = 0; i < FS_ARRAY_LEN(begins); i++)
     if (n >= own + strlen(begins[i]) && memcmp(line + own, begins[i], strlen(begins[i])) == 0) return true;
@@ -138,12 +157,14 @@ static void pack_wait(struct fs_launch *l) {
 
 /* A rank's line may be a consequence of a death, or older than that. So a death is told in any case. */
 static void pack_tell(struct fs_launch *l) {
-  char block[400];
+  char block[400], hint[512];
   const struct fs_launch_node *killed = NULL;
   for (uint32_t i = 0; i < l->nodes && !killed; i++)
     if (l->node[i].killed) killed = &l->node[i];
   const char *noise = fs_noise_telling(l, block, sizeof(block));
   const char *hosts = l->opt.hosts ? l->opt.hosts : l->opt.hostfile;
+  snprintf(hint, sizeof(hint), "%s", noise ? noise : "mpirun ended without a word");
+  if (noise && strstr(noise, "TCP connection")) fs_network_hint(l, hint, sizeof(hint));
   if (killed)
     fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset; pack again to "
            "go on, or to remove what it has left",
@@ -155,13 +176,12 @@ static void pack_tell(struct fs_launch *l) {
   else if (told)
     return;
   else if (!l->begun && l->stopping)
-    fs_say("the nodes have not started within %llu s%s%s", (unsigned long long)l->opt.start_timeout, noise ? ": " : "",
-           noise ? noise : "");
+    fs_say("the nodes%s%s%s have not started within %llu s%s%s", hosts ? " (" : "", hosts ? hosts : "",
+           hosts ? ")" : "", (unsigned long long)l->opt.start_timeout, noise ? ": " : "", noise ? hint : "");
   else if (!l->begun)
-    fs_say("the nodes%s%s%s could not be started: %s", hosts ? " (" : "", hosts ? hosts : "", hosts ? ")" : "",
-           noise ? noise : "mpirun ended without a word");
+    fs_say("the nodes%s%s%s could not be started: %s", hosts ? " (" : "", hosts ? hosts : "", hosts ? ")" : "", hint);
   else
-    fs_say("the pack on the nodes ended: %s", noise ? noise : "mpirun ended without a word");
+    fs_say("the pack on the nodes ended: %s; pack again to go on, or to remove what it has left", hint);
 }
 
 static int pack_status(struct fs_launch *l) {

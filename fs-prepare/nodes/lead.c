@@ -22,10 +22,11 @@ static fs_err check_silence(struct fs_nodes *n, uint64_t stepped) {
   const uint64_t now = fs_now_ns(), most = n->o.node_timeout * FS_NS_PER_S;
   for (uint32_t i = 1; i < n->nodes; i++) {
     if (now - stepped > FS_NS_PER_S) n->heard_ns[i] = now;
+    const char *host = n->lead->peer[i].host; /* "" until it is ready */
     if (now - n->heard_ns[i] > most)
-      return fs_nodes_fail(n,
-                           "node %u has not answered for %" PRIu64 " s; look at its host and network, then pack again",
-                           i, n->o.node_timeout);
+      return fs_nodes_fail(
+          n, "node %u%s%s%s has not answered for %" PRIu64 " s; look at its host and network, then pack again", i,
+          *host ? " (" : "", host, *host ? ")" : "", n->o.node_timeout);
   }
   return 0;
 }

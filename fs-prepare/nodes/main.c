@@ -84,7 +84,11 @@ static int run(struct fs_nodes *n, int argc, char **argv) {
   fs_owner_begin(n);
   int status = n->rank == 0 ? fs_lead_run(n, argc, argv) : follow(n);
   fs_nodes_flush(n);
-  if (status != FS_EXIT_OK && status != FS_EXIT_LEFT_OUT) _exit(status);
+  if (status != FS_EXIT_OK && status != FS_EXIT_LEFT_OUT) {
+    if (n->rank == 0) puts("failed"); /* for fs-launch, too */
+    fflush(stdout);
+    _exit(status);
+  }
   alarm(MPI_END_S);
   fs_net_mpi_close();
   _exit(status);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nodes.h"
+#include "lead.h"
 
 #define TAG 1u
 #define ALIVE_NS (2 * FS_NS_PER_S)
@@ -123,6 +123,10 @@ static void cut(struct fs_nodes *n, uint32_t peer, fs_err err) {
   n->cut_ns = fs_now_ns();
   n->cut_from = peer;
   n->cut_err = err;
+  const char *host = n->lead != NULL && peer < n->nodes ? n->lead->peer[peer].host : "";
+  /* Not one of our lines: fs-launch shows it if mpirun ends without a better reason. */
+  fprintf(stderr, "node %u (%s): no connection to node %u%s%s%s: %s\n", n->rank, n->host, peer, *host ? " (" : "", host,
+          *host ? ")" : "", strerror(-err));
 }
 
 static fs_err tell_cut(struct fs_nodes *n) {

@@ -168,7 +168,7 @@ begin --node-timeout 5
 stopped=$(nth 3)
 kill -STOP "$stopped"
 ended 1
-one_line err 'node 2 has not answered for 5 s; '
+one_line err 'node 2 (.*) has not answered for 5 s; '
 echo "ok - killed, interrupted and stopped ranks"
 
 begin
