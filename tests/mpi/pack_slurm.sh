@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow
 # A Slurm job in which each of two nodes packs its share to its own disk, by mpirun and by srun, and one in which the
-# packed dataset is read. Then the same over two hosts by remote shells.
+# packed dataset is read. A job that is cancelled goes on in the next one. Then the same over two hosts by remote shells.
 # shellcheck disable=SC2119
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/../netns.sh"
@@ -46,6 +46,32 @@ shows "srun" same 2
 equal "srun: --nodes-only" "index manifest" "$(cd ds && echo *)"
 shares "srun"
 echo "ok - by srun, with --nodes-only"
+
+find "$net_root"/h?/local -mindepth 1 -delete
+cp -a source larger
+seq 4000000 >larger/numbers
+"$bin/fs-prepare" pack --codec lz4hc:9 --mount "$mnt" larger more >pack.log
+checkpoint() { [ -n "$(find .cut.partial-*/journal -size +1000c 2>/dev/null)" ]; }
+slow() { # OPTION...: a job that packs
+  job "$@" <<END
+export FANSTORE_TEST_CHECKPOINT_MS=50
+$bin/fs-prepare pack --codec lz4hc:9 --jobs 1 --mount $mnt --local-dir $net_local larger cut
+echo "status \$?"
+END
+}
+slow
+wait_until 60 checkpoint
+on h1 scancel "$id"
+ended
+[ ! -e cut ] || fail "a dataset is there"
+equal "staged copies" "" "$(find "$net_root"/h?/local -name '*.stamp')"
+slow --nodelist h2,h3
+ended
+shows "after scancel" 'status 0' 1
+grep -q '^fs-prepare: resuming: [1-9]' out.txt || fail "$(cat out.txt)"
+diff -r more cut || fail "after scancel: other bytes than with one process"
+shares "after scancel"
+echo "ok - a job that is cancelled; the next one on the same nodes goes on"
 
 find "$net_root"/h?/local -mindepth 1 -delete
 netns_plain h1 "$bin/fs-prepare" pack --hosts h2,h3 --mount "$mnt" --local-dir "$net_local" source hosts >out.txt 2>&1 ||
