@@ -33,10 +33,8 @@ FS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...) {
   if (files && (flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS)) == (CLONE_VM | CLONE_VFORK))
     return clone_vfork(fn, stack, flags, arg, more);
   /* The child notices by itself that it was forked. */
-  if (files && fs_state_fd() >= 0) {
-    fs_real_follow();
-    fs_fd_share();
-  }
+  if (files && fs_state_fd() >= 0) fs_real_follow();
+  if (files) fs_fd_share();
   return FS_REAL(clone)(fn, stack, flags, arg, more[0], more[1], more[2]);
 }
 FS_ALIAS(__clone, clone);

@@ -92,6 +92,10 @@ FS_EXPORT int daemon(int keep_cwd, int keep_files) {
 /* Prepares what the program is to inherit of the open files. `spawn` says that libc's posix_spawn
    starts it. */
 static void hand_on(bool loads_us, bool spawn) {
+  if (fs_state_fd() < 0) {
+    fs_fd_share();
+    return;
+  }
   fs_real_follow();
   if (!spawn) fs_output_publish_all(); /* nothing of this program is left to do it */
   fs_fd_prepare_exec();
@@ -105,7 +109,7 @@ static void hand_on(bool loads_us, bool spawn) {
     char *const *env = envp;                                                                                           \
     struct fs_env_plan fs_plan;                                                                                        \
     size_t fs_bytes = fs_env_plan(&fs_plan, &(struct fs_program_start){dirfd, path, name, envp});                      \
-    if (fs_plan.state) hand_on(fs_plan.loads_us, spawn);                                                               \
+    hand_on(fs_plan.loads_us, spawn);                                                                                  \
     if (fs_bytes > 0) env = fs_env_build(&fs_plan, envp, alloca(fs_bytes));                                            \
     return call;                                                                                                       \
   } while (0)
@@ -208,10 +212,10 @@ FS_EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *co
 /* libc runs the shell without the wrappers, with the environment as it is. */
 static void prepare_shell(void) {
   if (fs_mount_count() == 0) return;
-  if (fs_state_fd() >= 0) {
+  bool state = fs_state_fd() >= 0;
+  hand_on(state && (fs_program_loads_us(AT_FDCWD, "/bin/sh", environ) || fs_env_gives()), true);
+  if (state) {
     char text[FS_STATE_TEXT];
-    bool loads_us = fs_program_loads_us(AT_FDCWD, "/bin/sh", environ);
-    hand_on(loads_us || fs_env_gives(), true);
     fs_state_text(text);
     fs_env_set(FS_ENV_STATE, text);
   }

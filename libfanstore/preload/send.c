@@ -21,6 +21,7 @@ static void for_each_fd(const struct msghdr *m, void (*see)(int fd)) {
 }
 
 static void make_real(int fd) {
+  fs_output_note_passed(fd);
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL) s = fs_fd_adopt(fd);
   if (s != NULL && fs_fd_take_over(fd, s) != 0) fs_fd_share();
@@ -66,7 +67,7 @@ FS_EXPORT int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct 
 
 FS_EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags) {
   FS_MAY_BE_NULL(m);
-  if (FS_UNLIKELY(m != NULL && m->msg_controllen > 0 && fs_state_fd() >= 0)) for_each_fd(m, make_real);
+  if (FS_UNLIKELY(m != NULL && m->msg_controllen > 0 && fs_mount_count() > 0)) for_each_fd(m, make_real);
   return after(fd, fs_send_message(fd, m, flags));
 }
 
@@ -88,7 +89,7 @@ static int send_each(int fd, struct mmsghdr *m, unsigned n, int flags) {
 }
 
 FS_EXPORT int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags) {
-  for (unsigned i = 0; fs_state_fd() >= 0 && !fs_bad_address(m) && i < n; i++)
+  for (unsigned i = 0; fs_mount_count() > 0 && !fs_bad_address(m) && i < n; i++)
     if (m[i].msg_hdr.msg_controllen > 0) for_each_fd(&m[i].msg_hdr, make_real);
   n = FS_MIN(n, UIO_MAXIOV);
   if (fs_mount_count() > 0 && any_below(m, n)) return (int)after(fd, send_each(fd, m, n, flags));

@@ -16,13 +16,21 @@ done
 
 ! rest || exit 0
 
-# On tmpfs no time tells of a store through a mapping. A child without the library maps the descriptor that it has inherited.
+# On tmpfs no time tells of a store through a mapping. A program without the library maps the descriptor that it got.
 cat >"$work/map.c" <<'END'
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+static int received(int from) {
+  char c[CMSG_SPACE(sizeof(int))], b;
+  struct iovec v = {&b, 1};
+  struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = c, .msg_controllen = sizeof(c)};
+  return recvmsg(from, &m, 0) == 1 && CMSG_FIRSTHDR(&m) ? *(int *)CMSG_DATA(CMSG_FIRSTHDR(&m)) : -1;
+}
 int main(int n, char **arg) {
-  char *p = n < 2 ? MAP_FAILED : mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arg[1]), 0);
+  int fd = n < 2 ? -1 : n == 3 ? received(atoi(arg[2])) : atoi(arg[1]);
+  char *p = mmap(NULL, 4, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED || p[0] != 'a') return 3;
   memcpy(p, "bbbb", 4);
   return 0;
@@ -30,8 +38,8 @@ int main(int n, char **arg) {
 END
 gcc -static -o "$work/map" "$work/map.c"
 cat >"$work/mapped.py" <<'END'
-import os, subprocess, sys, time
-name, program = sys.argv[1] + "/mapped", sys.argv[2]
+import os, socket, subprocess, sys, time
+name, program, way = sys.argv[1] + "/mapped", sys.argv[2], sys.argv[3]
 with open(name, "w") as f: f.write("aaaa")
 other = subprocess.Popen([sys.executable, "-c", "import sys\nfor line in sys.stdin: print(open(sys.argv[1]).read(), flush=True)", name],
                          env=dict(os.environ, FANSTORE_NODE="1"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -41,18 +49,29 @@ def look():
 for i in range(3):  # it is published, and then in the other node's cache
     assert look() == "aaaa"
     time.sleep(0.1)
+def done(status): assert status == 0, status
+ours, theirs = socket.socketpair()
+at_other_end = subprocess.Popen([program, "by", str(theirs.fileno())], pass_fds=[theirs.fileno()]) if way == "sent" else None
 fd = os.open(name, os.O_RDWR)
-subprocess.run([program, str(fd)], pass_fds=[fd], check=True)
+if way == "child": subprocess.run([program, str(fd)], pass_fds=[fd], check=True)
+os.set_inheritable(fd, way != "sent")
+if way == "spawn": done(os.waitpid(os.posix_spawn(program, [program, str(fd)], os.environ), 0)[1])
+if way == "shell": done(os.system(f"{program} {fd}"))
+if way == "fork":
+    child = os.fork()
+    if child == 0: os.execv(program, [program, str(fd)])
+    done(os.waitpid(child, 0)[1])
+if way == "sent": socket.send_fds(ours, [b"x"], [fd]), done(at_other_end.wait())
 os.close(fd)
 assert look() == "bbbb", "the other node reads old bytes"
 END
 for dir in "$work" /dev/shm; do
   local_dir=$(mktemp -d "$dir/fs-seen.XXXXXX")
-  expect_status 0 "$bin/fs-launch" --local-dir "$local_dir" --dataset "$work/ds" --emulate 2 --discard -- \
-    "$python" "$work/mapped.py" "$mnt" "$work/map"
+  expect_status 0 "$bin/fs-launch" --local-dir "$local_dir" --dataset "$work/ds" --emulate 2 --discard -- sh -c \
+    'for way in child spawn shell fork sent; do "$@" $way || exit; done' sh "$python" "$work/mapped.py" "$mnt" "$work/map"
   rm -r "$local_dir"
 done
-echo "ok - a child's stores through a mapping, also on tmpfs"
+echo "ok - another program's stores through a mapping, also on tmpfs"
 
 cat >"$work/half.py" <<'END'
 import os, subprocess, sys, time

@@ -24,6 +24,7 @@ static struct {
   _Atomic int32_t process;  /* the process that opened it: a child has a copy */
   _Atomic uint32_t slot;    /* of the new file's record in shared memory; 0: none */
   _Atomic uint64_t changed; /* when the published file had changed last, in ns; 0: not known */
+  _Atomic uint32_t shares;  /* fs_fd_shares then */
 } noted[FS_FD_MAX];
 
 /* ---- notes ---- */
@@ -110,10 +111,12 @@ static uint64_t quiet_since(const struct stat *st) {
 }
 
 /* Returns whether nobody has changed the file since this descriptor was opened and its record was
-   right. Stores through a mapping need not change the time. */
+   right. Stores through a mapping need not change the time: neither this process nor one that could
+   inherit the descriptor has one. */
 static bool is_unchanged(int fd, const struct stat *st) {
   uint64_t changed = atomic_load_explicit(&noted[fd].changed, memory_order_relaxed);
-  return changed != 0 && changed == changed_at(st) && atomic_load(&fs_output_maps) == 0;
+  return changed != 0 && changed == changed_at(st) && atomic_load(&fs_output_maps) == 0 &&
+         atomic_load_explicit(&noted[fd].shares, memory_order_relaxed) == atomic_load(&fs_fd_shares);
 }
 
 /* Returns whether nobody asks for the attributes in records while the job runs (docs/internals/output-bytes.md, "A
@@ -243,6 +246,7 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   bool path = (flags & O_PATH) != 0;
   bool writes = (flags & O_ACCMODE) != O_RDONLY && !path, cut = (flags & O_TRUNC) && !path;
   struct stat st;
+  uint32_t shares = atomic_load(&fs_fd_shares);
   bool alone = writes && is_alone(), known = writes && !alone && !cut && fs_sys_fstat(fd, &st) == 0;
   bool right = known && is_right(r, &st);
   uint64_t quiet = right ? quiet_since(&st) : 0;
@@ -251,13 +255,15 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
     note(fd, r->dir, r->id, 0);
   else if (r->flags & FS_RECORD_STAGED_IN)
     note_staged(fd);
-  if (quiet != 0 && fs_output_tracked_id(fd) == r->id)
+  if (quiet != 0 && fs_output_tracked_id(fd) == r->id) {
+    atomic_store_explicit(&noted[fd].shares, shares, memory_order_relaxed);
     atomic_store_explicit(&noted[fd].changed, quiet, memory_order_relaxed);
+  }
   if (cut && !writes) (void)publish_record(r, fd, "");
 }
 
-/* Stores through a mapping of the descriptor need not change the file's times: close publishes it. */
-void fs_output_note_mapped(int fd) {
+/* The descriptor is mapped or sent to another process: close publishes the file. */
+void fs_output_note_passed(int fd) {
   if (fs_output_tracked_id(fd) != 0) atomic_store_explicit(&noted[fd].changed, 0, memory_order_relaxed);
 }
 

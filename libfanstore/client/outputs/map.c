@@ -18,7 +18,7 @@ _Atomic uint32_t fs_output_maps;
 
 void fs_output_mapped(int fd, const void *addr, size_t n) {
   uint64_t id = fs_output_tracked_id(fd);
-  fs_output_note_mapped(fd);
+  fs_output_note_passed(fd);
   for (unsigned i = 0; id != 0 && i < FS_MAPS; i++) {
     uintptr_t none = 0;
     if (!atomic_compare_exchange_strong(&maps[i].begin, &none, 1)) continue;

@@ -168,11 +168,12 @@ static void fs_ctl_globs(struct fs_ctl *c, const struct fs_daemon_config *cfg) {
   }
 }
 
-/* On tmpfs a store through a mapping changes no time. Other file systems are not known well enough. */
+/* Other file systems are not known well enough. */
 static bool fs_ctl_ctime(const struct fs_daemon *d) {
   struct statfs fs;
   if (statfs(d->backing, &fs) < 0) return false;
-  return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC;
+  return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ||
+         fs.f_type == TMPFS_MAGIC;
 }
 
 bool fs_ctl_alone(const struct fs_daemon *d) {
