@@ -36,7 +36,7 @@
 #define FS_BLOCK_SIZE_MAX (16u << 20)
 #define FS_BLOCK_SIZE_DEFAULT (256u << 10)
 #define FS_MAX_PARTITIONS 65536u
-#define FS_MAX_ENTRIES 0xfff00000u
+#define FS_MAX_ENTRIES 0xff000000u
 #define FS_ROOT 0u /* entry number of the dataset's root directory */
 
 /*

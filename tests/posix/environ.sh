@@ -62,5 +62,5 @@ fi
 echo "ok - programs that must not get it"
 # The table of open files is larger than this limit. The program is told so, and is not ended by a signal.
 expect_status 1 plain "$work/ds" "$work/decoy" sh -c 'ulimit -f 1000 && exec cat "$0"' "$file"
-grep -q '^fanstore: a limit of file sizes (ulimit -f) is below 80 MB' "$work/err" || fail "ulimit -f: $(cat "$work/err")"
+grep -q '^fanstore: a limit of file sizes (ulimit -f) is below 170 MB' "$work/err" || fail "ulimit -f: $(cat "$work/err")"
 echo "ok - a limit of file sizes"

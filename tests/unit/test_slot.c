@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "client/fd/fdtab.h"
+#include "client/names/names.h"
 #include "tree_fixture.h"
 
 static void allocate(const struct fix *f) {
@@ -236,6 +237,25 @@ static void test_inherit(void **state) {
   fix_run(state, inherit);
 }
 
+/* Files of other nodes get numbers of their own, as many as docs/outputs.md says, and keep them. */
+static void numbers(const struct fix *f) {
+  enum { MANY = 2000000 };
+  uint8_t *taken = calloc(FS_OUTPUT_NODES, 1);
+  (void)f;
+  CHECK(taken != NULL);
+  for (uint64_t i = 1; i <= MANY; i++) {
+    const struct fs_record r = {.id = FS_OUTPUT_ID | i, .dir = 1, .mode = S_IFREG};
+    int64_t number = fs_output_number(&r, FS_ROOT);
+    CHECK(number >= FS_OUTPUT_FIRST && number < (int64_t)FS_OUTPUT_FIRST + FS_OUTPUT_NODES);
+    CHECK(taken[number - FS_OUTPUT_FIRST]++ == 0);
+    CHECK(i % 1000 != 0 || fs_output_number(&r, FS_ROOT) == number);
+  }
+  free(taken);
+}
+static void test_numbers(void **state) {
+  fix_run(state, numbers);
+}
+
 static int attached(char **argv) {
   setenv("FANSTORE_STATE", argv[2], 1);
   struct fs_state *st = fs_state_attach(false);
@@ -247,7 +267,8 @@ int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "--attached") == 0) return attached(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocate), cmocka_unit_test(test_processes),
                                      cmocka_unit_test(test_kills),    cmocka_unit_test(test_reclaim),
-                                     cmocka_unit_test(test_hidden),   cmocka_unit_test(test_inherit)};
+                                     cmocka_unit_test(test_hidden),   cmocka_unit_test(test_inherit),
+                                     cmocka_unit_test(test_numbers)};
   unsetenv("FANSTORE_STATE");
   return cmocka_run_group_tests(tests, tree_setup, fix_teardown);
 }

@@ -99,11 +99,12 @@ static fs_fd place_inheritable(fs_fd fd) {
   return high;
 }
 
+static_assert(sizeof(struct fs_state) < 170000000, "the next message says so");
 static struct fs_state *fill_state(int fd, int store) {
   struct stat sb = {0};
   struct fs_state *st = NULL;
   if (fs_sys_file_limit() < sizeof(struct fs_state))
-    FS_NOTE("a limit of file sizes (ulimit -f) is below 80 MB: no file below a mount can be opened; raise it");
+    FS_NOTE("a limit of file sizes (ulimit -f) is below 170 MB: no file below a mount can be opened; raise it");
   else if (FS_SYS2(SYS_ftruncate, fd, sizeof(struct fs_state)) == 0)
     st = map_state(fd);
   if (st == NULL) return NULL;

@@ -18,7 +18,7 @@
 #include "util/base.h"
 
 #define FS_STATE_MAGIC 0x4554415453460001ull
-#define FS_STATE_VERSION 9u
+#define FS_STATE_VERSION 10u
 #define FS_SLOTS (1u << 20)
 #define FS_SLOTS_FIRST (1u << 16) /* so many are used before the first scan of holders */
 /* A slot's offset. Bit 63: the offset has moved to a real descriptor. Bits 47-62: the token of that
@@ -63,8 +63,8 @@ static inline bool fs_slot_locked(const struct fs_slot *s) {
  * entry number that no dataset has, FS_OUTPUT_FIRST + its place in this hash table, for as long as
  * the table lives. client/names/names.c writes them.
  */
-#define FS_OUTPUT_FIRST 0xfff10000u
-#define FS_OUTPUT_NODES 0xe0000u
+#define FS_OUTPUT_FIRST 0xff010000u
+#define FS_OUTPUT_NODES (1u << 21)
 struct fs_output_node {
   _Atomic uint64_t id;      /* of the record; 0: free */
   _Atomic uint64_t dir;     /* the directory that it was last seen in */

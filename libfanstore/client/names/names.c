@@ -84,13 +84,13 @@ uint64_t fs_output_tree(const struct fs_node *node) {
 
 /*
  * Directories that were walked through: two words for each, found by a hash of directory, tree
- * number and name, or path. Both words hold parts of the hash, 108 bits in all, so that words of two
+ * number and name, or path. Both words hold parts of the hash, 107 bits in all, so that words of two
  * writers, or of another tree, do not fit together.
  */
 #define FS_KNOWN_DIRS 1024u
-#define FS_KNOWN_SHIFT 20
+#define FS_KNOWN_SHIFT 21
 static struct {
-  _Atomic uint64_t hash, rest; /* rest: 44 bits of the hash, then the number's place */
+  _Atomic uint64_t hash, rest; /* rest: 43 bits of the hash, then the number's place */
 } known[FS_KNOWN_DIRS];
 
 static void known_hash(const struct fs_known *k, uint64_t h[2]) {

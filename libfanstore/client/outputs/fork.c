@@ -10,16 +10,16 @@
 
 #define FS_KEPT 16u
 
-/* What this process keeps open for others: 20 bits of the number's place, 20 of the slot, and the
-   low 24 of its generation. */
+/* What this process keeps open for others: 21 bits of the number's place, 20 of the slot, and the
+   low 23 of its generation. */
 static _Atomic uint64_t kept[FS_KEPT];
-#define FS_KEPT_GEN 0xffffffu
-#define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 44 | (uint64_t)(slot) << 24 | ((gen)&FS_KEPT_GEN))
-#define FS_KEPT_ENTRY(word) (FS_OUTPUT_FIRST + (uint32_t)((word) >> 44))
-static_assert((FS_SLOTS - 1) >> 20 == 0 && (FS_OUTPUT_NODES - 1) >> 20 == 0, "a word has room for them");
+#define FS_KEPT_GEN 0x7fffffu
+#define FS_KEPT_WORD(place, slot, gen) ((uint64_t)(place) << 43 | (uint64_t)(slot) << 23 | ((gen)&FS_KEPT_GEN))
+#define FS_KEPT_ENTRY(word) (FS_OUTPUT_FIRST + (uint32_t)((word) >> 43))
+static_assert((FS_SLOTS - 1) >> 20 == 0 && (FS_OUTPUT_NODES - 1) >> 21 == 0, "a word has room for them");
 
 static bool still_shared(const struct fs_state *st, uint64_t word) {
-  const struct fs_slot *s = &st->slot[word >> 24 & (FS_SLOTS - 1)];
+  const struct fs_slot *s = &st->slot[word >> 23 & (FS_SLOTS - 1)];
   return ((atomic_load(&s->gen) ^ word) & FS_KEPT_GEN) == 0;
 }
 
