@@ -290,14 +290,18 @@ static int compute_placement(struct fs_launch *l) {
   if (status != 0) return status;
   uint64_t left = 0, bytes = 0;
   char size[32];
-  for (uint64_t p = 0; p < l->parts; p++)
-    if (!l->place[p].everywhere && l->place[p].owners == 0) {
-      left++;
-      bytes += l->part[p].size;
-    }
+  for (uint64_t p = 0; p < l->parts; p++) {
+    if (fs_place_lacks(&in, l->place, p)) l->lacking++;
+    if (l->place[p].everywhere || l->place[p].owners > 0) continue;
+    left++;
+    bytes += l->part[p].size;
+  }
   if (left > 0)
     fs_warn(l, "no room for %llu of %llu partitions (%s) in the local directories: read from shared storage",
             (unsigned long long)left, (unsigned long long)l->parts, fs_format_size(bytes, size, sizeof(size)));
+  if (l->lacking > left)
+    fs_warn(l, "no room for all copies of %llu of %llu partitions in the local directories: there are fewer of them",
+            (unsigned long long)(l->lacking - left), (unsigned long long)l->parts);
   return 0;
 }
 

@@ -170,7 +170,8 @@ struct fs_launch {
   struct fs_place_part *part; /* partitions of all datasets, in order */
   struct fs_owners *place;
   uint64_t parts;
-  bool *staged; /* [node * parts + partition] */
+  uint64_t lacking; /* partitions that got fewer copies than the nodes could have */
+  bool *staged;     /* [node * parts + partition] */
 
   enum { FS_WHERE_HERE, FS_WHERE_HOSTS, FS_WHERE_SLURM } where;
   char first_host[256];

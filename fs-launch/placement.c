@@ -44,9 +44,13 @@ static void give(struct place_state *s, uint32_t node, uint64_t p) {
 }
 
 /* Returns the wanted number of copies of a partition that is not everywhere. */
-static uint32_t wanted(const struct place_state *s, uint64_t p) {
-  uint32_t n = s->in->part[p].everywhere ? s->in->nodes : s->in->replicas;
-  return FS_MIN(FS_MIN(n, s->in->nodes), FS_MAX_OWNERS);
+static uint32_t wanted(const struct fs_place_input *in, uint64_t p) {
+  uint32_t n = in->part[p].everywhere ? in->nodes : in->replicas;
+  return FS_MIN(FS_MIN(n, in->nodes), FS_MAX_OWNERS);
+}
+
+bool fs_place_lacks(const struct fs_place_input *in, const struct fs_owners *out, uint64_t p) {
+  return !out[p].everywhere && out[p].owners < wanted(in, p);
 }
 
 static bool any_copy(const struct fs_place_input *in, uint64_t p) {
@@ -55,19 +59,39 @@ static bool any_copy(const struct fs_place_input *in, uint64_t p) {
   return false;
 }
 
+static void take_back(const struct fs_place_input *in, uint32_t nodes, uint64_t p) {
+  for (uint32_t n = 0; n < nodes; n++)
+    if (!has_copy(in, n, p)) in->room[in->group[n]] += in->part[p].size;
+}
+
 static bool try_everywhere(struct place_state *s, uint64_t p) {
   const struct fs_place_input *in = s->in;
   uint32_t node;
   if (in->part[p].only_staged && !any_copy(in, p)) return false;
   for (node = 0; node < in->nodes && fits(in, node, p, false); node++)
     if (!has_copy(in, node, p)) in->room[in->group[node]] -= in->part[p].size;
-  if (node == in->nodes) {
-    s->out[p].everywhere = true;
-    return true;
+  s->out[p].everywhere = node == in->nodes;
+  if (node < in->nodes) take_back(in, node, p);
+  return node == in->nodes;
+}
+
+/* With as many copies as nodes: places all partitions everywhere, or, without room for that, none but those that are to
+   be there. */
+static void try_all_everywhere(struct place_state *s) {
+  const struct fs_place_input *in = s->in;
+  uint64_t i;
+  for (i = 0; i < in->parts; i++) {
+    uint64_t p = s->order[i];
+    bool lost = in->part[p].only_staged && !any_copy(in, p);
+    if (!s->out[p].everywhere && !lost && !try_everywhere(s, p)) break;
   }
-  while (node-- > 0)
-    if (!has_copy(in, node, p)) in->room[in->group[node]] += in->part[p].size;
-  return false;
+  if (i == in->parts) return;
+  while (i-- > 0) {
+    uint64_t p = s->order[i];
+    if (!s->out[p].everywhere || in->part[p].everywhere) continue;
+    s->out[p].everywhere = false;
+    take_back(in, in->nodes, p);
+  }
 }
 
 /* Returns the node with the fewest bytes that may take p, or in->nodes if there is none. Among
@@ -88,7 +112,7 @@ static uint32_t best_node(const struct place_state *s, uint64_t p, bool only_sta
 static void place_round(struct place_state *s, uint32_t copies, bool only_staged) {
   for (uint64_t i = 0; i < s->in->parts; i++) {
     uint64_t p = s->order[i];
-    if (s->out[p].everywhere || s->out[p].owners >= FS_MIN(copies, wanted(s, p))) continue;
+    if (s->out[p].everywhere || s->out[p].owners >= FS_MIN(copies, wanted(s->in, p))) continue;
     uint32_t node = best_node(s, p, only_staged);
     if (node < s->in->nodes) give(s, node, p);
   }
@@ -148,12 +172,13 @@ static void place_all(struct place_state *s) {
   uint32_t most = 0;
   for (uint64_t p = 0; p < in->parts; p++) s->order[p] = p;
   qsort_r(s->order, in->parts, sizeof(*s->order), by_size, (void *)in->part);
-  for (uint64_t i = 0; i < in->parts; i++) {
-    uint64_t p = s->order[i];
-    bool all = in->part[p].everywhere || in->replicas >= in->nodes;
-    if (all && in->nodes > 1 && try_everywhere(s, p)) continue;
-    total += (unsigned __int128)in->part[p].size * wanted(s, p);
-    most = FS_MAX(most, wanted(s, p));
+  for (uint64_t i = 0; i < in->parts; i++)
+    if (in->part[s->order[i]].everywhere && in->nodes > 1) (void)try_everywhere(s, s->order[i]);
+  if (in->replicas >= in->nodes && in->nodes > 1) try_all_everywhere(s);
+  for (uint64_t p = 0; p < in->parts; p++) {
+    if (s->out[p].everywhere) continue;
+    total += (unsigned __int128)in->part[p].size * wanted(s->in, p);
+    most = FS_MAX(most, wanted(s->in, p));
   }
   s->fair = (uint64_t)((total + in->nodes - 1) / in->nodes);
   for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, true);

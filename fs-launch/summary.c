@@ -100,16 +100,10 @@ static void unused_line(const struct fs_launch *l) {
       unused == 1 ? "" : "s", list, more, l->opt.datasets == 1 ? l->dataset[0].mount : "the mounts");
 }
 
-/* Returns true if a partition is not where the placement wants it, or nowhere. */
-static bool not_all_placed(const struct fs_launch *l) {
-  for (uint64_t p = 0; p < l->parts; p++)
-    if (!l->place[p].everywhere && l->place[p].owners == 0) return true;
-  return l->dataset[0].lost > 0;
-}
-
 int fs_place_status(const struct fs_launch *l, int status) {
+  bool lacks = l->lacking > 0 || l->dataset[0].lost > 0 || l->opt.replicas > l->nodes;
   if (status == FS_EXIT_FAILED) return 1;
-  return status == 0 && (not_all_placed(l) || l->opt.replicas > l->nodes) ? FS_PLACE_NOT_ALL : status;
+  return status == 0 && lacks ? FS_PLACE_NOT_ALL : status;
 }
 
 /* The summary of fs-prepare place. */
@@ -123,10 +117,10 @@ static void place_line(const struct fs_launch *l, uint64_t staged, uint64_t reus
   fs_format_size(min, least, sizeof(least));
   fs_format_size(max, most, sizeof(most));
   bool alike = strcmp(least, most) == 0;
-  fs_say("%s%s is on %u node%s, %s%s%s%s in %s: %s staged%s, %s reused", not_all_placed(l) ? "a part of " : "",
-         l->opt.dataset[0].path, l->nodes, fs_plural(l->nodes), least, alike ? "" : " to ", alike ? "" : most,
-         l->nodes == 1 ? "" : " each", l->local_dir, fs_format_size(staged, a, sizeof(a)), peers,
-         fs_format_size(reused, b, sizeof(b)));
+  fs_say("%s%s is on %u node%s, %s%s%s%s in %s: %s staged%s, %s reused",
+         l->lacking > 0 || l->dataset[0].lost > 0 ? "a part of " : "", l->opt.dataset[0].path, l->nodes,
+         fs_plural(l->nodes), least, alike ? "" : " to ", alike ? "" : most, l->nodes == 1 ? "" : " each", l->local_dir,
+         fs_format_size(staged, a, sizeof(a)), peers, fs_format_size(reused, b, sizeof(b)));
   for (unsigned i = 0; i < l->warnings; i++) fs_say("warning: %s", l->warning[i]);
 }
 

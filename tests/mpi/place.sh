@@ -64,6 +64,22 @@ grep -q ' staged (.* from other nodes)' err || fail "$(cat err)"
 whole 2
 ok "fs-launch does the same"
 
+# The nodes have room for a copy of each, and not for the second one.
+rm -rf local/*
+size=$(($(cat ds/part-* ds/index ds/index | wc -c) / 1024 * 3 / 2))
+short() { # RUN...
+  unshare -m sh -c 'mount -t tmpfs -o size="$0"k none local && exec "$@"' "$size" "$@"
+}
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+  status=0
+  short "$bin/fs-prepare" place --local-dir "$work/local" --emulate 2 --replicas 2 ds 2>err || status=$?
+  equal "exit status" 3 "$status"
+  grep -q '^fs-prepare: warning: no room for all copies of [1-4] of 4 partitions' err || fail "$(cat err)"
+  ok "too little room for the second copies: $(grep 'no room' err)"
+else
+  say "no mount is possible here"
+fi
+
 # A byte of a copy changes, and its time does not: the node that gets it sees that.
 rm -rf local/*
 place 2 1 2>err

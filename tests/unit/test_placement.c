@@ -216,6 +216,26 @@ static void many_nodes(void **state) {
   free(f);
 }
 
+/* As many copies as nodes: without room for all of them, each partition still gets its first one. */
+static void first_copies_of_all(void **state) {
+  (void)state;
+  struct fixture *f = make(2, 4, 2);
+  f->in.group = (const uint32_t[]){0, 0};
+  f->room[0] = 4500;
+  f->part[2].everywhere = true;
+  f->part[2].size = 200;
+  compute(f);
+  assert_true(f->out[2].everywhere);
+  for (uint64_t p = 0; p < 4; p++) {
+    if (p == 2) continue;
+    assert_false(f->out[p].everywhere);
+    assert_int_equal(f->out[p].owners, p == 0 ? 2 : 1); /* 3,400 for the others, 1,100 are left */
+  }
+  assert_true(fs_place_lacks(&f->in, f->out, 1) && !fs_place_lacks(&f->in, f->out, 0));
+  assert_false(fs_place_lacks(&f->in, f->out, 2));
+  free(f);
+}
+
 /* Without a shared copy, a partition stays on the node that has it, also beyond its share, or has no owner. */
 static void only_staged(void **state) {
   (void)state;
@@ -292,10 +312,19 @@ static void empty(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(balanced),    cmocka_unit_test(replicas),    cmocka_unit_test(everywhere),
-      cmocka_unit_test(reused),      cmocka_unit_test(rebalanced),  cmocka_unit_test(little_room),
-      cmocka_unit_test(shared_room), cmocka_unit_test(many_nodes),  cmocka_unit_test(first_copies_first),
-      cmocka_unit_test(empty),       cmocka_unit_test(only_staged), cmocka_unit_test(sources),
+      cmocka_unit_test(balanced),
+      cmocka_unit_test(replicas),
+      cmocka_unit_test(everywhere),
+      cmocka_unit_test(reused),
+      cmocka_unit_test(rebalanced),
+      cmocka_unit_test(little_room),
+      cmocka_unit_test(shared_room),
+      cmocka_unit_test(many_nodes),
+      cmocka_unit_test(first_copies_first),
+      cmocka_unit_test(empty),
+      cmocka_unit_test(first_copies_of_all),
+      cmocka_unit_test(only_staged),
+      cmocka_unit_test(sources),
   };
   return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }
