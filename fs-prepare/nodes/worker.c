@@ -35,10 +35,11 @@ struct fs_worker {
   struct job *waiting;     /* for FS_NODES_PLACED */
   struct job *idle;
   const struct fs_plan *plan;
-  struct fs_msg **to; /* [rank]: FS_NODES_BYTES that is being made */
+  struct fs_msg **to;       /* [rank]: FS_NODES_BYTES that is being made */
+  pthread_mutex_t choosing; /* taken without `lock` */
   struct {
     uint64_t item1; /* item + 1 */
-    int choice;
+    uint8_t choice;
   } known[CHOICES];
   bool stop;
   unsigned nthreads;
@@ -59,7 +60,24 @@ static struct job *list_take(struct list *l) {
   return j;
 }
 
-static void encode(struct job *j, uint8_t *plain, struct fs_encoder *encoder) {
+/* Learns whether a large file is worth encoding. Each of its chunks is a job, and only the first one reads samples. */
+static void choose(struct fs_worker *w, struct job *j, uint32_t i, struct fs_encoder *encoder) {
+  const uint64_t item1 = j->item[i] + 1;
+  const size_t at = j->item[i] % CHOICES;
+  pthread_mutex_lock(&w->choosing);
+  if (w->known[at].item1 == item1) {
+    atomic_store(&j->items[i].choice, w->known[at].choice);
+  } else {
+    fs_choose_by_samples(&j->plan, &j->items[i], encoder);
+    w->known[at].item1 = item1;
+    w->known[at].choice = atomic_load(&j->items[i].choice); /* after an error none: the chunk will tell of it */
+  }
+  pthread_mutex_unlock(&w->choosing);
+}
+
+static void encode(struct fs_worker *w, struct job *j, uint8_t *plain, struct fs_encoder *encoder) {
+  for (uint32_t i = 0; i < j->batch.n && j->batch.stream == NULL && encoder != NULL; i++)
+    if (!j->batch.chunk[i].whole) choose(w, j, i, encoder);
   if (plain == NULL || encoder == NULL || fs_batch_room(&j->plan, &j->batch) < 0) {
     j->batch.n = 1;
     j->batch.err = -ENOMEM;
@@ -81,7 +99,7 @@ static void *work(void *arg) {
       continue;
     }
     pthread_mutex_unlock(&w->lock);
-    encode(j, plain, encoder);
+    encode(w, j, plain, encoder);
     pthread_mutex_lock(&w->lock);
     list_add(&w->done, j);
   }
@@ -116,15 +134,6 @@ static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in
   item->replicate = fs_in_u32(in) != 0;
 }
 
-static void know(struct fs_worker *w, uint64_t item, struct fs_item *it, bool learn) {
-  size_t at = item % CHOICES;
-  if (learn && atomic_load(&it->choice) != 0) {
-    w->known[at].item1 = item + 1;
-    w->known[at].choice = atomic_load(&it->choice);
-  }
-  if (!learn && w->known[at].item1 == item + 1) atomic_store(&it->choice, (uint8_t)w->known[at].choice);
-}
-
 static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
   uint64_t bytes = 0;
   j->number = fs_in_u64(in);
@@ -145,7 +154,6 @@ static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
       return -EPROTO;
     bytes += c.plain_len;
     j->batch.chunk[i] = c;
-    if (!c.whole) know(n->worker, j->item[i], item, false);
   }
   return in->bad || bytes > FS_MAX(n->plan.chunk, (uint64_t)FS_BATCH_BYTES) ? -EPROTO : 0;
 }
@@ -220,7 +228,6 @@ static void tell_encoded(struct fs_nodes *n, struct job *j) {
   for (uint32_t i = 0; i < j->batch.n; i++) {
     bool failed = j->batch.err < 0 && i + 1 == j->batch.n;
     if (!failed) put_chunk(m, &j->batch.chunk[i]);
-    if (!j->batch.chunk[i].whole && j->batch.stream == NULL) know(n->worker, j->item[i], &j->items[i], true);
   }
   j->next = n->worker->waiting;
   n->worker->waiting = j;
@@ -353,6 +360,7 @@ fs_err fs_encoder_start(struct fs_nodes *n) {
   w->threads = calloc(n->o.jobs, sizeof *w->threads);
   if (w->to == NULL || w->threads == NULL) return -ENOMEM;
   pthread_mutex_init(&w->lock, NULL);
+  pthread_mutex_init(&w->choosing, NULL);
   pthread_cond_init(&w->more, NULL);
   sigset_t all, old;
   sigfillset(&all);

@@ -101,6 +101,14 @@ void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const 
   atomic_store(&item->choice, encoded ? CHOICE_ENCODED : CHOICE_RAW);
 }
 
+void fs_choose_by_samples(const struct fs_plan *plan, struct fs_item *item, struct fs_encoder *encoder) {
+  struct encoding e = {.plan = plan, .row = plan->codecs.of_kind[item->kind], .encoder = encoder};
+  if (e.row == FS_CODEC_RAW) return;
+  FS_AUTO_CLOSE int fd = fs_item_open(plan->tree, item);
+  const int choice = fd < 0 ? fd : choose_by_samples(&e, item, fd);
+  if (choice > CHOICE_OPEN) atomic_store(&item->choice, (uint8_t)choice);
+}
+
 static int choice_of(const struct encoding *e, struct fs_item *item, int fd) {
   int choice = atomic_load(&item->choice);
   if (choice != CHOICE_OPEN) return choice;

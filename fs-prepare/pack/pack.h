@@ -245,7 +245,9 @@ void fs_batch_free(struct fs_batch *batch);
 void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain, struct fs_encoder *encoder);
 /* Returns a hash that is not fs_xxh3: with it, 128 bits tell content that another node has. */
 uint64_t fs_second_hash(const void *data, uint64_t n);
-/* Chooses the codec of a large file of a stream by its first chunk. */
+/* Chooses whether a large file is worth encoding, by samples. After an error the choice is left open. */
+void fs_choose_by_samples(const struct fs_plan *plan, struct fs_item *item, struct fs_encoder *encoder);
+/* The same for a large file of a stream, by its first chunk. */
 void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n);
 
 struct fs_pipeline;
