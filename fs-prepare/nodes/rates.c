@@ -3,17 +3,19 @@
 #include "lead.h"
 
 /* Returns the node for which the others wait: one that has not written half of what may be on its
-   way, else the slowest of those that have batches. NULL: there is none. */
+   way, else the slowest of those that have batches. NULL: there is none, or nobody has encoded anything yet. */
 static const struct fs_peer *slowest_node(const struct fs_nodes *n, bool *writes) {
   const struct fs_lead *l = n->lead;
   const struct fs_peer *writer = l->peer, *worker = NULL;
+  double most = 0;
   for (uint32_t i = 0; i < n->nodes; i++) {
     const struct fs_peer *p = &l->peer[i];
     if (p->owed > writer->owed) writer = p;
+    most = FS_MAX(most, p->rate);
     if (p->unencoded > 0 && (worker == NULL || p->rate < worker->rate)) worker = p;
   }
   *writes = writer->owed >= FS_MAX(l->window / 2, 2u);
-  return *writes ? writer : worker;
+  return *writes ? writer : most > 0 ? worker : NULL;
 }
 
 void fs_lead_rates(const struct fs_nodes *n) {

@@ -67,6 +67,17 @@ equal "left" "" "$(find local -name '.pack-*')"
 rm -rf plain local/*
 echo "ok - several SOURCEs, with a plain and a compressed archive"
 
+# Whether a large file is worth compressing is learned once: by eight blocks beside its own bytes.
+if strace -f --seccomp-bpf -o /dev/null true 2>/dev/null; then
+  mkdir one && cp source/large one/large
+  strace -qq --seccomp-bpf -ff -y -o trace -e trace=pread64 "$bin/fs-prepare" pack --local-dir local --emulate 1 --jobs 2 \
+    --codec lz4 one plain --force >pack.log 2>&1 || fail "$(cat pack.log)"
+  bytes=$(cat trace.* | sed -nE 's@^pread64\([0-9]+<[^>]*/one/large>.*= ([0-9]+)$@\1@p' | awk '{ n += $1 } END { print n + 0 }')
+  if [ "$bytes" -lt 5000000 ] || [ "$bytes" -gt $((5000000 + 8 * 262144)) ]; then fail "$bytes bytes of 5000000 were read"; fi
+  rm -rf plain local/* trace.*
+  echo "ok - samples of a large file are read once"
+fi
+
 tar cf few.tar -C source --exclude='*-3145745.bin' again/sizes again/odd
 for codec in zstd:22 lz4hc:12; do # the highest levels, which take seconds for some megabytes
   "$bin/fs-prepare" pack --codec "$codec" few.tar plain >pack.log || fail "$(cat pack.log)"

@@ -66,7 +66,7 @@ ok "fs-launch does the same"
 
 # The nodes have room for a copy of each, and not for the second one.
 rm -rf local/*
-size=$(($(cat ds/part-* ds/index ds/index | wc -c) / 1024 * 3 / 2))
+size=$(($(cat ds/part-* ds/index ds/index | wc -c) * 3 / 2048))
 short() { # RUN...
   unshare -m sh -c 'mount -t tmpfs -o size="$0"k none local && exec "$@"' "$size" "$@"
 }
