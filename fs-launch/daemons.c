@@ -300,7 +300,7 @@ static int compute_placement(struct fs_launch *l) {
     fs_warn(l, "no room for %llu of %llu partitions (%s) in the local directories: read from shared storage",
             (unsigned long long)left, (unsigned long long)l->parts, fs_format_size(bytes, size, sizeof(size)));
   if (l->lacking > left)
-    fs_warn(l, "no room for all copies of %llu of %llu partitions in the local directories: there are fewer of them",
+    fs_warn(l, "no room for all copies of %llu of %llu partitions in the local directories: they have fewer copies",
             (unsigned long long)(l->lacking - left), (unsigned long long)l->parts);
   return 0;
 }

@@ -50,7 +50,8 @@ static uint32_t wanted(const struct fs_place_input *in, uint64_t p) {
 }
 
 bool fs_place_lacks(const struct fs_place_input *in, const struct fs_owners *out, uint64_t p) {
-  return !out[p].everywhere && out[p].owners < wanted(in, p);
+  uint32_t all = in->part[p].everywhere ? in->nodes : FS_MIN(in->replicas, in->nodes);
+  return !out[p].everywhere && out[p].owners < all;
 }
 
 static bool any_copy(const struct fs_place_input *in, uint64_t p) {
@@ -59,39 +60,38 @@ static bool any_copy(const struct fs_place_input *in, uint64_t p) {
   return false;
 }
 
-static void take_back(const struct fs_place_input *in, uint32_t nodes, uint64_t p) {
-  for (uint32_t n = 0; n < nodes; n++)
-    if (!has_copy(in, n, p)) in->room[in->group[n]] += in->part[p].size;
-}
-
 static bool try_everywhere(struct place_state *s, uint64_t p) {
   const struct fs_place_input *in = s->in;
   uint32_t node;
   if (in->part[p].only_staged && !any_copy(in, p)) return false;
   for (node = 0; node < in->nodes && fits(in, node, p, false); node++)
     if (!has_copy(in, node, p)) in->room[in->group[node]] -= in->part[p].size;
-  s->out[p].everywhere = node == in->nodes;
-  if (node < in->nodes) take_back(in, node, p);
-  return node == in->nodes;
+  if (node == in->nodes) {
+    s->out[p].everywhere = true;
+    return true;
+  }
+  while (node-- > 0)
+    if (!has_copy(in, node, p)) in->room[in->group[node]] += in->part[p].size;
+  return false;
 }
 
-/* With as many copies as nodes: places all partitions everywhere, or, without room for that, none but those that are to
-   be there. */
-static void try_all_everywhere(struct place_state *s) {
+/* Places a partition that has owners on all other nodes as well, if they have room. */
+static void try_raise(struct place_state *s, uint64_t p) {
   const struct fs_place_input *in = s->in;
-  uint64_t i;
-  for (i = 0; i < in->parts; i++) {
-    uint64_t p = s->order[i];
-    bool lost = in->part[p].only_staged && !any_copy(in, p);
-    if (!s->out[p].everywhere && !lost && !try_everywhere(s, p)) break;
+  struct fs_owners *out = &s->out[p];
+  const struct fs_owners had = *out;
+  if (out->everywhere || had.owners == 0) return;
+  for (unsigned i = 0; i < had.owners; i++)
+    if (!has_copy(in, had.owner[i], p)) in->room[in->group[had.owner[i]]] += in->part[p].size;
+  out->owners = 0;
+  bool raised = try_everywhere(s, p);
+  for (unsigned i = 0; i < had.owners; i++) {
+    if (raised)
+      s->load[had.owner[i]] -= in->part[p].size;
+    else if (!has_copy(in, had.owner[i], p))
+      in->room[in->group[had.owner[i]]] -= in->part[p].size;
   }
-  if (i == in->parts) return;
-  while (i-- > 0) {
-    uint64_t p = s->order[i];
-    if (!s->out[p].everywhere || in->part[p].everywhere) continue;
-    s->out[p].everywhere = false;
-    take_back(in, in->nodes, p);
-  }
+  if (!raised) *out = had;
 }
 
 /* Returns the node with the fewest bytes that may take p, or in->nodes if there is none. Among
@@ -174,7 +174,6 @@ static void place_all(struct place_state *s) {
   qsort_r(s->order, in->parts, sizeof(*s->order), by_size, (void *)in->part);
   for (uint64_t i = 0; i < in->parts; i++)
     if (in->part[s->order[i]].everywhere && in->nodes > 1) (void)try_everywhere(s, s->order[i]);
-  if (in->replicas >= in->nodes && in->nodes > 1) try_all_everywhere(s);
   for (uint64_t p = 0; p < in->parts; p++) {
     if (s->out[p].everywhere) continue;
     total += (unsigned __int128)in->part[p].size * wanted(s->in, p);
@@ -182,7 +181,10 @@ static void place_all(struct place_state *s) {
   }
   s->fair = (uint64_t)((total + in->nodes - 1) / in->nodes);
   for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, true);
-  for (uint32_t copies = 1; copies <= most; copies++) place_round(s, copies, false);
+  place_round(s, 1, false);
+  const bool on_all = in->replicas >= in->nodes && in->nodes > 1;
+  for (uint64_t i = 0; i < in->parts && on_all; i++) try_raise(s, s->order[i]);
+  for (uint32_t copies = 2; copies <= most; copies++) place_round(s, copies, false);
   place_primaries(s);
   place_sources(s);
 }

@@ -36,9 +36,9 @@ struct fs_owners {
 
 /*
  * Places the partitions, balanced by bytes. A staged copy stays where it is as long as that is
- * balanced. Copies of a partition are on distinct nodes. Every partition gets its first copy before
- * any gets its second, but for those that are to be everywhere, which come first. A partition that fits nowhere has no
- * owner. Each partition is read from shared storage once at most: by its source. Returns 0 or -ENOMEM.
+ * balanced. Copies of a partition are on distinct nodes. Partitions of
+ * --replicate come first. Of the others, each gets its first copy before any gets its second. A partition that fits
+ * nowhere has no owner. Each partition is read from shared storage once at most: by its source. Returns 0 or -ENOMEM.
  */
 fs_err fs_place_compute(const struct fs_place_input *in, struct fs_owners *out);
 /* Returns whether a partition got fewer copies than the nodes could have. */

@@ -35,10 +35,10 @@ struct fs_worker {
   struct job *waiting;     /* for FS_NODES_PLACED */
   struct job *idle;
   const struct fs_plan *plan;
-  struct fs_msg **to;       /* [rank]: FS_NODES_BYTES that is being made */
-  pthread_mutex_t choosing; /* taken without `lock` */
+  struct fs_msg **to; /* [rank]: FS_NODES_BYTES that is being made */
   struct {
-    uint64_t item1; /* item + 1 */
+    pthread_mutex_t choosing; /* taken without `lock` */
+    uint64_t item1;           /* item + 1 */
     uint8_t choice;
   } known[CHOICES];
   bool stop;
@@ -64,7 +64,7 @@ static struct job *list_take(struct list *l) {
 static void choose(struct fs_worker *w, struct job *j, uint32_t i, struct fs_encoder *encoder) {
   const uint64_t item1 = j->item[i] + 1;
   const size_t at = j->item[i] % CHOICES;
-  pthread_mutex_lock(&w->choosing);
+  pthread_mutex_lock(&w->known[at].choosing);
   if (w->known[at].item1 == item1) {
     atomic_store(&j->items[i].choice, w->known[at].choice);
   } else {
@@ -72,7 +72,7 @@ static void choose(struct fs_worker *w, struct job *j, uint32_t i, struct fs_enc
     w->known[at].item1 = item1;
     w->known[at].choice = atomic_load(&j->items[i].choice); /* after an error none: the chunk will tell of it */
   }
-  pthread_mutex_unlock(&w->choosing);
+  pthread_mutex_unlock(&w->known[at].choosing);
 }
 
 static void encode(struct fs_worker *w, struct job *j, uint8_t *plain, struct fs_encoder *encoder) {
@@ -360,7 +360,7 @@ fs_err fs_encoder_start(struct fs_nodes *n) {
   w->threads = calloc(n->o.jobs, sizeof *w->threads);
   if (w->to == NULL || w->threads == NULL) return -ENOMEM;
   pthread_mutex_init(&w->lock, NULL);
-  pthread_mutex_init(&w->choosing, NULL);
+  for (size_t i = 0; i < CHOICES; i++) pthread_mutex_init(&w->known[i].choosing, NULL);
   pthread_cond_init(&w->more, NULL);
   sigset_t all, old;
   sigfillset(&all);

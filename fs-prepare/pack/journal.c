@@ -23,10 +23,9 @@ struct head {
   uint64_t magic, options, source, xxh3;
 };
 struct record {
-  uint64_t length; /* of all, with the parts' states and the items */
-  uint64_t next, offset;
-  uint64_t from;   /* the place in the order of the first item below */
-  uint64_t nitems; /* items of the order from there on */
+  uint64_t length;             /* of all, with the parts' states and the items */
+  uint64_t next, offset, from; /* `from`: the place in the order of the first item below */
+  uint64_t nitems;             /* items of the order from there on */
   uint64_t stored_bytes;
   uint32_t current, nparts;
   uint64_t xxh3; /* of the record, with 0 here */
@@ -53,9 +52,10 @@ bool fs_journal_has_checkpoint(int fd) {
 static uint64_t hash_options(const struct fs_plan *plan) {
   const struct fs_pack_options *o = plan->opts;
   char text[512];
-  int n = snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d", FS_VERSION,
-                   o->codec_text, o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order,
-                   (int)o->dereference, o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only);
+  int n =
+      snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d %d", FS_VERSION, o->codec_text,
+               o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,
+               o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only, plan->update != NULL);
   return fs_xxh3(text, (size_t)n);
 }
 
@@ -480,7 +480,7 @@ static const char *why_other(const struct fs_journal *j, int fd) {
     return "its journal is damaged or of another version";
   if (h.options != j->options) return fs_pack_nodes != NULL ? "it had other options or nodes" : "it had other options";
   if (h.source == j->source) return NULL;
-  return j->plan->opts->update ? "SOURCE or DATASET has changed since" : "SOURCE has changed since";
+  return j->plan->update != NULL ? "SOURCE or DATASET has changed since" : "SOURCE has changed since";
 }
 
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t) {

@@ -350,14 +350,14 @@ void fs_target_keep(struct fs_target *t, bool mine) {
   struct contents c;
   const bool taken = !t->replace && look(t->path, &c) == 0 && c.manifest; /* another pack has made it meanwhile */
   const char *slash = t->parent[1] != '\0' ? "/" : "", *nodes = fs_pack_nodes != NULL ? " and on the nodes" : "";
-  if (!mine)
-    fs_say("what an interrupted pack has packed is in %s%s%s%s: its own command goes on from there; else remove that "
-           "directory",
-           t->parent, slash, t->temp, nodes);
-  else if (taken)
+  if (taken)
     fs_say(
         "what is packed is in %s%s%s%s: with --force the same command goes on from there; else remove that directory",
         t->parent, slash, t->temp, nodes);
+  else if (!mine)
+    fs_say("what an interrupted pack has packed is in %s%s%s%s: its own command goes on from there; else remove that "
+           "directory",
+           t->parent, slash, t->temp, nodes);
   else
     fs_say("what is packed is in %s%s%s%s: the same command goes on from there; with --restart it begins anew",
            t->parent, slash, t->temp, nodes);

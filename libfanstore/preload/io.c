@@ -153,10 +153,10 @@ FS_EXPORT ssize_t splice(int in, off64_t *in_off, int out, off64_t *out_off, siz
              FS_WITH_ROOM(out, FS_REAL(splice)(in, in_off, out, out_off, n, flags)));
 }
 
-/* Notes a mapping of an output by which it can be written. */
-static inline void *written(int fd, void *p, size_t len, int prot, int flags) {
+/* Notes a mapping of an output by which it can be written, at once or after mprotect. */
+static inline void *written(int fd, void *p, size_t len, int flags) {
   bool shared = (flags & MAP_TYPE) != MAP_PRIVATE && !(flags & MAP_ANONYMOUS);
-  if (FS_UNLIKELY(shared && (prot & PROT_WRITE) && fs_output_tracked(fs_fd_entry(fd)))) fs_output_mapped(fd, p, len);
+  if (FS_UNLIKELY(shared && fs_output_tracked(fs_fd_entry(fd)))) fs_output_mapped(fd, p, len);
   return p;
 }
 
@@ -165,7 +165,7 @@ FS_EXPORT void *mmap(void *addr, size_t len, int prot, int flags, int fd, off_t 
   struct fs_slot *s = flags & MAP_ANONYMOUS ? NULL : fs_fd_use(fd, &u);
   if (FS_LIKELY(s == NULL)) {
     void *p = FS_REAL(mmap)(addr, len, prot, flags, fd, off);
-    if (FS_LIKELY(p != MAP_FAILED)) return written(fd, p, len, prot, flags);
+    if (FS_LIKELY(p != MAP_FAILED)) return written(fd, p, len, flags);
     if (errno != EBADF || (flags & MAP_ANONYMOUS)) return p;
     s = fs_fd_adopt_use(fd, &u);
     if (s == NULL) return p;
@@ -217,7 +217,7 @@ long fs_kernel_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t o
   if (s == NULL && file && (intptr_t)p == -EBADF && (s = fs_fd_adopt_use(fd, &u)) != NULL)
     p = fs_file_mmap(s, addr, len, prot, flags, off);
   if (fs_sys_mmap_failed(p)) return fs_ret((intptr_t)p);
-  return (intptr_t)(s == NULL ? written(fd, p, len, prot, flags) : p);
+  return (intptr_t)(s == NULL ? written(fd, p, len, flags) : p);
 }
 
 long fs_kernel_msync(void *addr, size_t len, int flags) {

@@ -21,7 +21,7 @@ static void for_each_fd(const struct msghdr *m, void (*see)(int fd)) {
 }
 
 static void make_real(int fd) {
-  fs_output_note_passed(fd);
+  if (fs_output_tracked_id(fd) != 0) fs_fd_share();
   struct fs_slot *s = fs_fd_slot(fd);
   if (s == NULL) s = fs_fd_adopt(fd);
   if (s != NULL && fs_fd_take_over(fd, s) != 0) fs_fd_share();

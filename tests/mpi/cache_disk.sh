@@ -84,7 +84,7 @@ with open(sys.argv[1] + "/output", "wb") as f:
     for _ in range(32 * 4):
         f.write(bytes(262144))
         f.flush()
-        time.sleep(0.01)
+        time.sleep(0.03)
 END
   mkdir "$work/local.full"
   bin_launch() { unshare -m bash "$work/full.sh" "$work/local.full" "$bin/fs-launch" --local-dir "$work/local.full" "$@"; }

@@ -112,7 +112,7 @@ on(living[0], f"[os.mkdir(f'{{work}}/go{{n}}') for n in {living}]; os.mkdir(work
 workers = [nodes.start(node, GO_ON, node) for node in living]
 for w in workers:
     assert w.stdout.readline() == "ready\n"
-time.sleep(0.2)
+time.sleep(1)  # the backup has the sizes in the private directory by then
 os.kill(daemon(victim, local), signal.SIGKILL)
 time.sleep(1)
 for w in workers:

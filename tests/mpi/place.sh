@@ -64,7 +64,7 @@ grep -q ' staged (.* from other nodes)' err || fail "$(cat err)"
 whole 2
 ok "fs-launch does the same"
 
-# The nodes have room for a copy of each, and not for the second one.
+# The nodes have room for a copy of each, and not for the second one of each.
 rm -rf local/*
 size=$(($(cat ds/part-* ds/index ds/index | wc -c) * 3 / 2048))
 short() { # RUN...

@@ -38,7 +38,7 @@ int main(int n, char **arg) {
 END
 gcc -static -o "$work/map" "$work/map.c"
 cat >"$work/mapped.py" <<'END'
-import os, socket, subprocess, sys, time
+import ctypes, os, socket, subprocess, sys, time
 name, program, way = sys.argv[1] + "/mapped", sys.argv[2], sys.argv[3]
 with open(name, "w") as f: f.write("aaaa")
 other = subprocess.Popen([sys.executable, "-c", "import sys\nfor line in sys.stdin: print(open(sys.argv[1]).read(), flush=True)", name],
@@ -51,10 +51,10 @@ for i in range(3):  # it is published, and then in the other node's cache
     time.sleep(0.1)
 def done(status): assert status == 0, status
 ours, theirs = socket.socketpair()
-at_other_end = subprocess.Popen([program, "by", str(theirs.fileno())], pass_fds=[theirs.fileno()]) if way == "sent" else None
+at_other_end = subprocess.Popen([program, "by", str(theirs.fileno())], pass_fds=[theirs.fileno()]) if "sent" in way else None
 fd = os.open(name, os.O_RDWR)
 if way == "child": subprocess.run([program, str(fd)], pass_fds=[fd], check=True)
-os.set_inheritable(fd, way != "sent")
+os.set_inheritable(fd, "sent" not in way)
 if way == "spawn": done(os.waitpid(os.posix_spawn(program, [program, str(fd)], os.environ), 0)[1])
 if way == "shell": done(os.system(f"{program} {fd}"))
 if way == "fork":
@@ -62,16 +62,26 @@ if way == "fork":
     if child == 0: os.execv(program, [program, str(fd)])
     done(os.waitpid(child, 0)[1])
 if way == "sent": socket.send_fds(ours, [b"x"], [fd]), done(at_other_end.wait())
+if way == "sent_copy":
+    copy = os.dup(fd)
+    socket.send_fds(ours, [b"x"], [copy]), os.close(copy), done(at_other_end.wait())
+if way == "protected":  # a mapping to read, which mprotect makes one to write
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    p = libc.mmap(None, ctypes.c_size_t(4096), 1, 1, fd, ctypes.c_long(0))
+    assert ctypes.string_at(p, 4) == b"aaaa" and libc.mprotect(ctypes.c_void_p(p), ctypes.c_size_t(4096), 3) == 0
+    ctypes.memmove(p, b"bbbb", 4)
+    assert libc.munmap(ctypes.c_void_p(p), ctypes.c_size_t(4096)) == 0
 os.close(fd)
 assert look() == "bbbb", "the other node reads old bytes"
 END
 for dir in "$work" /dev/shm; do
   local_dir=$(mktemp -d "$dir/fs-seen.XXXXXX")
   expect_status 0 "$bin/fs-launch" --local-dir "$local_dir" --dataset "$work/ds" --emulate 2 --discard -- sh -c \
-    'for way in child spawn shell fork sent; do "$@" $way || exit; done' sh "$python" "$work/mapped.py" "$mnt" "$work/map"
+    'for way in child spawn shell fork sent sent_copy protected; do "$@" $way || exit; done' sh "$python" "$work/mapped.py" "$mnt" "$work/map"
   rm -r "$local_dir"
 done
-echo "ok - another program's stores through a mapping, also on tmpfs"
+echo "ok - stores through a mapping, another program's too, also on tmpfs"
 
 cat >"$work/half.py" <<'END'
 import os, subprocess, sys, time

@@ -228,11 +228,29 @@ static void first_copies_of_all(void **state) {
   assert_true(f->out[2].everywhere);
   for (uint64_t p = 0; p < 4; p++) {
     if (p == 2) continue;
-    assert_false(f->out[p].everywhere);
-    assert_int_equal(f->out[p].owners, p == 0 ? 2 : 1); /* 3,400 for the others, 1,100 are left */
+    assert_int_equal(f->out[p].everywhere, p == 0); /* 3,400 for the first copies, 1,100 are left */
+    assert_int_equal(f->out[p].owners, p == 0 ? 0 : 1);
   }
   assert_true(fs_place_lacks(&f->in, f->out, 1) && !fs_place_lacks(&f->in, f->out, 0));
   assert_false(fs_place_lacks(&f->in, f->out, 2));
+  free(f);
+}
+
+/* The same with more nodes than a list of owners holds: what fits everywhere is there. */
+static void many_copies_of_most(void **state) {
+  (void)state;
+  struct fixture *f = make(8, 100, 8);
+  for (uint32_t n = 0; n < 8; n++) f->room[n] = 99500;
+  compute(f);
+  unsigned everywhere = 0, first = 0, lacks = 0;
+  for (uint64_t p = 0; p < 100; p++) {
+    everywhere += f->out[p].everywhere;
+    first += f->out[p].everywhere || f->out[p].owners > 0;
+    lacks += fs_place_lacks(&f->in, f->out, p);
+  }
+  assert_int_equal(first, 100);
+  assert_in_range(everywhere, 98, 99);
+  assert_int_equal(lacks, 100 - everywhere);
   free(f);
 }
 
@@ -323,6 +341,7 @@ int main(void) {
       cmocka_unit_test(first_copies_first),
       cmocka_unit_test(empty),
       cmocka_unit_test(first_copies_of_all),
+      cmocka_unit_test(many_copies_of_most),
       cmocka_unit_test(only_staged),
       cmocka_unit_test(sources),
   };

@@ -176,7 +176,8 @@ struct fs_fd_idle {
 void fs_fd_prepare_fork(struct fs_fd_idle *idle);
 void fs_fd_parent(const struct fs_fd_idle *idle);
 void fs_fd_child(const struct fs_fd_idle *idle);
-/* Marks the open slots shared, because children may hold them. Called before exec or spawn. */
+/* Marks the open slots shared, because other processes may hold them. Called before a child is made, before exec, and
+   before an output's descriptor is sent. */
 void fs_fd_share(void);
 /* How often fs_fd_share was called. An open that sees it change shares its new slot too, which was
    not in the table yet. */

@@ -262,8 +262,8 @@ void fs_output_opened(int fd, int flags, const struct fs_record *r) {
   if (cut && !writes) (void)publish_record(r, fd, "");
 }
 
-/* The descriptor is mapped or sent to another process: close publishes the file. */
-void fs_output_note_passed(int fd) {
+/* Stores through a mapping of the descriptor need not change the file's times: close publishes it. */
+void fs_output_note_mapped(int fd) {
   if (fs_output_tracked_id(fd) != 0) atomic_store_explicit(&noted[fd].changed, 0, memory_order_relaxed);
 }
 

@@ -18,7 +18,7 @@ _Atomic uint32_t fs_output_maps;
 
 void fs_output_mapped(int fd, const void *addr, size_t n) {
   uint64_t id = fs_output_tracked_id(fd);
-  fs_output_note_passed(fd);
+  fs_output_note_mapped(fd);
   for (unsigned i = 0; id != 0 && i < FS_MAPS; i++) {
     uintptr_t none = 0;
     if (!atomic_compare_exchange_strong(&maps[i].begin, &none, 1)) continue;
@@ -28,6 +28,7 @@ void fs_output_mapped(int fd, const void *addr, size_t n) {
     atomic_fetch_add(&fs_output_maps, 1);
     return;
   }
+  if (id != 0) atomic_fetch_add(&fs_output_maps, 1); /* for good: each close publishes */
 }
 
 fs_err fs_output_map_sync(const void *addr, size_t n, bool unmapped) {

@@ -123,7 +123,7 @@ void fs_output_unlocking(int fd);
 
 extern FS_INTERNAL _Atomic uint32_t fs_output_maps; /* how many mappings are tracked */
 void fs_output_mapped(int fd, const void *addr, size_t n);
-void fs_output_note_passed(int fd); /* file.c: it is mapped, or sent to another process */
+void fs_output_note_mapped(int fd); /* file.c: for map.c */
 /* Publishes the mapped files in the range. With `unmapped`, forgets the mappings that are gone. */
 fs_err fs_output_map_sync(const void *addr, size_t n, bool unmapped);
 
