@@ -43,15 +43,18 @@ static void give(struct place_state *s, uint32_t node, uint64_t p) {
   if (!has_copy(s->in, node, p)) s->in->room[s->in->group[node]] -= s->in->part[p].size;
 }
 
-/* Returns the wanted number of copies of a partition that is not everywhere. */
+/* Returns how many copies of a partition the nodes are to have. */
+static uint32_t asked(const struct fs_place_input *in, uint64_t p) {
+  return in->part[p].everywhere ? in->nodes : FS_MIN(in->replicas, in->nodes);
+}
+
+/* The same for one that is not everywhere. */
 static uint32_t wanted(const struct fs_place_input *in, uint64_t p) {
-  uint32_t n = in->part[p].everywhere ? in->nodes : in->replicas;
-  return FS_MIN(FS_MIN(n, in->nodes), FS_MAX_OWNERS);
+  return FS_MIN(asked(in, p), FS_MAX_OWNERS);
 }
 
 bool fs_place_lacks(const struct fs_place_input *in, const struct fs_owners *out, uint64_t p) {
-  uint32_t all = in->part[p].everywhere ? in->nodes : FS_MIN(in->replicas, in->nodes);
-  return !out[p].everywhere && out[p].owners < all;
+  return !out[p].everywhere && out[p].owners < asked(in, p);
 }
 
 static bool any_copy(const struct fs_place_input *in, uint64_t p) {
