@@ -15,7 +15,8 @@ mkdir source local
 for i in 1 2 3 4 5; do head -c $((3000000 + i * 700000)) /dev/urandom >source/$i; done
 pack source ds --codec raw --partitions 4 --mount "$mnt"
 
-place() { "$bin/fs-prepare" place --local-dir "$work/local" --emulate $nodes --replicas 2 ds; }
+# No function: $! of one in the background is a shell's, and killing that leaves the program.
+place=("$bin/fs-prepare" place --local-dir "$work/local" --emulate $nodes --replicas 2 ds)
 now() { echo "${EPOCHREALTIME/./}"; } # microseconds
 # Waits until partitions are being copied, or the place has ended.
 until_copying() {
@@ -25,7 +26,7 @@ sleep_us() { sleep "$(printf '%d.%06d' $(($1 / 1000000)) $(($1 % 1000000)))"; }
 
 # An undisturbed one: how long it takes until partitions are copied, and from there to its end.
 begun=$(now)
-place 2>err &
+"${place[@]}" 2>err &
 placing=$!
 until_copying
 copying=$(now)
@@ -38,7 +39,7 @@ for ((round = 1; killed < rounds && round <= 2 * rounds; round++)); do
   # All numbers are drawn whatever happens, so that a seed gives the same ones.
   before=$((RANDOM % 4 == 0)) moment=$((RANDOM % 1000)) whom=$((RANDOM % 3)) node=$((RANDOM % nodes))
   rm -rf local/*
-  place >/dev/null 2>&1 &
+  "${place[@]}" >/dev/null 2>&1 &
   placing=$!
   if [ $before = 1 ]; then
     sleep_us $((starts * moment / 1000))
@@ -60,7 +61,7 @@ for ((round = 1; killed < rounds && round <= 2 * rounds; round++)); do
   killed=$((killed + 1))
   wait $placing 2>/dev/null || :
   told="FS_SEED=$seed, round $round (before $before, moment $moment, whom $whom, node $node)"
-  place 2>err || fail "$told: place again: $(cat err)"
+  "${place[@]}" 2>err || fail "$told: place again: $(cat err)"
   grep -q ', 0 B reused' err || reused=$((reused + 1))
   equal "$told: left" "" "$(find local -name '.new-*')"
   "$bin/fs-prepare" verify --local-dir "$work/local" ds >out 2>err || fail "$told: $(cat out err)"
