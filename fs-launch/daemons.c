@@ -266,7 +266,7 @@ static int check_only_nodes(const struct fs_launch *l) {
     }
     if (missing == 0) continue;
     fs_say("%s: %u of %zu partitions %s on no node of this job (%s%s): it was packed with --nodes-only; start the job "
-           "on the nodes that have them, with their --local-dir",
+           "on the nodes that have them, with their --local-dir, or pack what is lost again with --update",
            ds->path, missing, (size_t)ds->index.nparts, missing == 1 ? "is" : "are", list, missing > 8 ? ", ..." : "");
     return FS_EXIT_FAILED;
   }

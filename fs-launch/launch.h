@@ -66,7 +66,7 @@ struct fs_launch_dataset {
   struct fs_index index;
   uint64_t first;  /* number of its first partition among all of the job */
   unsigned lost;   /* partitions that could not be staged as placed */
-  bool only_nodes; /* packed with --nodes-only: its directory has no partitions */
+  bool only_nodes; /* as fs_part_only_nodes */
 };
 
 struct fs_launch_node {

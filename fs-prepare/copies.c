@@ -8,14 +8,7 @@
 #include "prepare.h"
 
 bool fs_dataset_only_nodes(const struct fs_dataset *ds) {
-  char name[FS_PART_NAME_SIZE];
-  for (uint32_t p = 0; p < ds->ix.nparts; p++) {
-    struct stat st = {0};
-    bool there = fstatat(ds->dir, fs_part_name(p, name), &st, 0) == 0 || errno != ENOENT;
-    /* pack --nodes-only may be killed before it has removed an empty first one */
-    if (there && (p > 0 || st.st_size > 0)) return false;
-  }
-  return ds->ix.nparts > 0;
+  return fs_part_only_nodes(ds->path, ds->ix.parts, ds->ix.nparts);
 }
 
 fs_err fs_dataset_need_parts(const struct fs_dataset *ds, const char *instead) {

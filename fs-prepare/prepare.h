@@ -131,7 +131,7 @@ void fs_dataset_part_forget(struct fs_dataset *ds, uint32_t number);
 /* Checks that the manifest agrees with the index's bytes. Reads the whole index. Returns 0, or
    -EBADMSG with `why`. */
 fs_err fs_dataset_check_index(const struct fs_dataset *ds, char *why, size_t why_size);
-/* Returns true if no partition is in the dataset's directory: pack --nodes-only. */
+/* As fs_part_only_nodes. */
 bool fs_dataset_only_nodes(const struct fs_dataset *ds);
 /* Returns 0, or -ENOENT after one line if no partition is there. instead: what the user can do. */
 fs_err fs_dataset_need_parts(const struct fs_dataset *ds, const char *instead);

@@ -37,6 +37,15 @@ static fs_err on_ready(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   return fs_lead_answered(n, from, FS_NODES_READY);
 }
 
+static fs_err on_held(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  const struct fs_lead *l = n->lead;
+  fs_err err = fs_lead_answered(n, from, FS_NODES_HELD);
+  if (err < 0) return err;
+  if (fs_in_u32(in) != l->held_parts) return -EPROTO;
+  for (uint32_t p = 0; p < l->held_parts; p++) l->held[p] |= fs_in_u32(in) != 0;
+  return in->bad ? -EPROTO : 0;
+}
+
 static fs_err on_sealed(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   (void)in;
   return fs_lead_answered(n, from, FS_NODES_SEALED);
@@ -60,6 +69,7 @@ static fs_err on_alive(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 
 void fs_answers_begin(struct fs_nodes *n) {
   n->lead->asked = FS_NODES_KINDS;
+  n->handler[FS_NODES_HELD] = on_held;
   n->handler[FS_NODES_READY] = on_ready;
   n->handler[FS_NODES_SEALED] = on_sealed;
   n->handler[FS_NODES_ADOPTED] = on_adopted;

@@ -35,7 +35,9 @@ struct fs_lead {
   uint32_t *new_of;            /* [partition]: which new one it is */
   uint32_t asked, answers;     /* the kind of message that all nodes answer with; how many have */
   struct fs_part_state *state; /* [new partition]: as its owners tell it; NULL: they are not asked */
-  dev_t *device;               /* [source]: of a directory */
+  bool *held;                  /* [old partition]: a node has it; NULL: they are not asked */
+  uint32_t held_parts;
+  dev_t *device; /* [source]: of a directory */
   uint64_t looked_ns;
   bool adopted;
 };

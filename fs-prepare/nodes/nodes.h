@@ -15,6 +15,8 @@
 /* Messages. The first word of each is one of these; wire.c checks all bounds. Their numbers of
    partitions count the new ones only, as fs_parts_new does. */
 enum fs_nodes_kind {
+  FS_NODES_HOLD,    /* lead -> all: keep your copies of this dataset, which is updated */
+  FS_NODES_HELD,    /* node -> lead: which of its partitions it has */
   FS_NODES_SOURCE,  /* lead -> others: a directory that is to be walked */
   FS_NODES_WALK,    /* lead -> others: tasks of the walk */
   FS_NODES_FOUND,   /* others -> lead: what they found, and which tasks are done */
@@ -36,10 +38,16 @@ enum fs_nodes_kind {
   FS_NODES_SEALED,  /* owner -> lead: its partitions are on the disk */
   FS_NODES_ADOPT,   /* lead -> all: index and manifest are there; make staged copies */
   FS_NODES_ADOPTED, /* owner -> lead: how many bytes are staged */
-  FS_NODES_END,     /* lead -> all: it is over; whether the pack can go on */
+  FS_NODES_END,     /* lead -> all: it is over; enum fs_nodes_end */
   FS_NODES_FAILED,  /* node -> lead: a line for the user */
   FS_NODES_ALIVE,   /* node -> lead */
   FS_NODES_KINDS
+};
+
+enum fs_nodes_end {
+  FS_END_FAILED, /* or nothing is new */
+  FS_END_GOES_ON,
+  FS_END_REPLACED /* DATASET is the new one */
 };
 
 /* A message that is being made or sent. It grows; if memory is out, sending it fails. */
@@ -77,6 +85,7 @@ struct fs_nodes;
 typedef fs_err fs_nodes_fn(struct fs_nodes *n, uint32_t from, struct fs_in *in);
 struct fs_worker;
 struct fs_owner;
+struct fs_held;
 struct fs_lead;
 struct fs_lead_walk;
 struct fs_node_walk;
@@ -105,12 +114,13 @@ struct fs_nodes {
   pid_t parent;                   /* mpirun's daemon */
   bool moved;                     /* this turn did something */
   bool over;                      /* FS_NODES_END */
-  bool discard;                   /* the pack cannot go on: no directory is kept */
+  enum fs_nodes_end end;          /* how it is over */
   bool leaving;                   /* nothing else is handled any more */
   fs_err err;                     /* after a line for the user */
   const struct fs_target *target; /* of the lead */
   struct fs_worker *worker;
   struct fs_owner *owner;
+  struct fs_held *held; /* the copies of the dataset that is updated; NULL: it has its partitions */
   struct fs_lead *lead;
   struct fs_lead_walk *lead_walk; /* lead: while it walks */
   struct fs_node_walk *node_walk; /* others: the same */

@@ -231,6 +231,34 @@ static fs_err on_seal(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   return 0;
 }
 
+struct hold {
+  struct fs_nodes *n;
+  const char *dataset, *local;
+  char why[512];
+};
+
+static fs_err hold(void *ctx) {
+  struct hold *h = ctx;
+  return fs_held_find(&h->n->held, h->dataset, h->local, h->n->emulated, h->why, sizeof h->why);
+}
+
+static fs_err on_hold(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
+  struct hold h = {.n = n, .dataset = fs_in_text(in)};
+  h.local = fs_in_text(in);
+  if (from != 0 || in->bad || n->held != NULL || n->owner != NULL || n->node_walk != NULL) return -EPROTO;
+  fs_err err = fs_nodes_aside(n, hold, &h);
+  if (err == -EINTR) return err;
+  if (err < 0)
+    return fs_nodes_fail(n, "node %u (%s): its partitions cannot be told: %s", n->rank, n->host,
+                         h.why[0] != '\0' ? h.why : strerror(-err));
+  struct fs_msg *m = fs_msg_new(FS_NODES_HELD);
+  const uint32_t parts = fs_held_parts(n->held);
+  fs_msg_u32(m, parts);
+  for (uint32_t p = 0; p < parts; p++) fs_msg_u32(m, fs_held_has(n->held, p));
+  fs_nodes_send(n, 0, m);
+  return 0;
+}
+
 static fs_err adopt(void *ctx) {
   return fs_adopt(ctx);
 }
@@ -245,6 +273,7 @@ static fs_err on_adopt(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
                        .from = o->dir_fd,
                        .here = o->here,
                        .number = n->numbers.number,
+                       .held = n->held,
                        .parts = o->parts,
                        .total = n->numbers.total};
   fs_err err = fs_nodes_aside(n, adopt, &a);
@@ -259,6 +288,7 @@ static fs_err on_adopt(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 
 void fs_owner_begin(struct fs_nodes *n) {
   fs_partial_begin(n);
+  n->handler[FS_NODES_HOLD] = on_hold;
   n->handler[FS_NODES_SYNC] = on_sync;
   n->handler[FS_NODES_BYTES] = on_bytes;
   n->handler[FS_NODES_FINISH] = on_finish;
@@ -268,5 +298,5 @@ void fs_owner_begin(struct fs_nodes *n) {
 
 void fs_owner_stop(struct fs_nodes *n) {
   n->leaving = true;
-  if (n->owner != NULL) fs_partial_close(n->owner, n->discard);
+  if (n->owner != NULL) fs_partial_close(n->owner, n->end != FS_END_GOES_ON);
 }

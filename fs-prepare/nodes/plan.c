@@ -57,6 +57,7 @@ static fs_err read_options(struct fs_nodes *n, struct fs_in *in) {
   const uint32_t codec = fs_in_u32(in);
   if (codec > FS_CHOOSE_ZSTD) return -EPROTO;
   n->o.codec = codec;
+  n->o.nodes_only = fs_in_u32(in) != 0;
   const bool block = fs_is_pow2(n->o.block_size) && n->o.block_size >= FS_BLOCK_SIZE_MIN && n->o.block_size < n->most;
   return block && fs_is_pow2(n->o.align) && n->o.align <= FS_BLOCK_SIZE_MAX ? 0 : -EPROTO;
 }
@@ -111,8 +112,9 @@ static fs_err on_plan(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 }
 
 static fs_err on_end(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  if (from != 0) return -EPROTO;
-  n->discard = fs_in_u32(in) == 0;
+  const uint32_t how = fs_in_u32(in);
+  if (from != 0 || in->bad || how > FS_END_REPLACED) return -EPROTO;
+  n->end = how;
   n->over = true;
   return 0;
 }

@@ -211,8 +211,10 @@ static int equal_items(const struct fs_tree *tree, const struct fs_item *a, cons
   return err < 0 ? err : equal;
 }
 
-/* Compares an item with a kept one as the dataset that is updated has it: SOURCE's may have changed. */
+/* Compares an item with a kept one as the dataset that is updated has it: SOURCE's may have changed. What
+   cannot be read here is not equal. */
 static int equal_kept(const struct fs_plan *plan, const struct fs_item *item, const struct fs_item *kept) {
+  if (plan->update->on_nodes) return 0;
   struct fs_dataset *old = &plan->update->old;
   struct fs_block b;
   const int64_t n = fs_index_lookup(&old->ix, kept->path, strlen(kept->path));

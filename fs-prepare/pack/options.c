@@ -235,10 +235,6 @@ static fs_err check_nodes(const struct fs_pack_options *o) {
     fs_say("pack: --%s: give the nodes' directory with --local-dir", given);
     return -EINVAL;
   }
-  if (o->nodes_only && o->update) {
-    fs_say("pack: --nodes-only: leave out --update, which takes the old partitions from DATASET");
-    return -EINVAL;
-  }
   if (o->local_dir != NULL && o->files_from != NULL && strcmp(o->files_from, "-") == 0) {
     fs_say("pack: --files-from -: with --local-dir, name a file");
     return -EINVAL;
@@ -334,7 +330,7 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                             .forms = {"[options] --source PREFIX=PATH... [SOURCE...] DATASET",
                                       "[options] --files-from FILE SOURCE DATASET",
                                       "--update [options] SOURCE... DATASET",
-                                      "--local-dir DIR [options] SOURCE... DATASET    (on several nodes)"},
+                                      "--local-dir DIR [options] SOURCE... [DATASET]    (on several nodes)"},
                             .about = about,
                             .opts = options,
                             .nopts = FS_ARRAY_LEN(options),

@@ -112,6 +112,17 @@ static fs_err missing(const char *name) {
   return -EINVAL;
 }
 
+/* DATASET is left out: its directory, here, gets SOURCE's name, and the partitions are on the nodes only. */
+static fs_err name_dataset(struct fs_pack_options *o) {
+  char path[PATH_MAX];
+  o->source = o->sources[0].path;
+  if (absolute(o->source, path, sizeof path) < 0 || asprintf(&o->own_name, "%s.fs", strrchr(path, '/') + 1) < 0)
+    return missing("DATASET");
+  o->dataset = o->own_name;
+  o->nodes_only = true;
+  return 0;
+}
+
 /* The last word is DATASET. */
 static fs_err take_dataset(struct fs_pack_options *o) {
   uint32_t last = UINT32_MAX;
@@ -123,7 +134,7 @@ static fs_err take_dataset(struct fs_pack_options *o) {
     if (o->sources[i].prefix == NULL) last = i;
   }
   if (last == UINT32_MAX) return missing(o->nsources != 0 ? "DATASET" : "SOURCE");
-  if (o->nsources == 1) return missing("DATASET");
+  if (o->nsources == 1) return o->local_dir != NULL ? name_dataset(o) : missing("DATASET");
   o->dataset = o->sources[last].path;
   o->nsources--;
   memmove(&o->sources[last], &o->sources[last + 1], (o->nsources - last) * sizeof *o->sources);
@@ -150,6 +161,8 @@ fs_err fs_pack_take_words(struct fs_pack_options *o) {
 void fs_pack_free_sources(struct fs_pack_options *o) {
   for (uint32_t i = 0; i < o->nsources; i++) free((char *)o->sources[i].prefix);
   free(o->sources);
+  free(o->own_name);
   o->sources = NULL;
+  o->own_name = NULL;
   o->nsources = 0;
 }

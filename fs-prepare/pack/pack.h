@@ -30,6 +30,7 @@ enum fs_order { FS_ORDER_PATH, FS_ORDER_SHUFFLE, FS_ORDER_SIZE };
 struct fs_pack_options {
   const char *command;          /* for messages */
   const char *source, *dataset; /* source: the first one */
+  char *own_name;               /* dataset, if it is not given */
   struct fs_source_arg *sources;
   uint32_t nsources;
   enum fs_shards shards;
@@ -437,7 +438,8 @@ struct fs_update {
   bool *taken; /* for each old partition: files of the old dataset use it, and it is good. NULL: nodes.h's numbers */
   uint32_t *number;  /* of the partitions to be written, ascending */
   uint32_t total;    /* number of partitions of the new dataset */
-  _Atomic bool lost; /* an old partition that is used is damaged */
+  _Atomic bool lost; /* an old partition that is used is damaged, or on no node */
+  bool on_nodes;     /* the old partitions are on the nodes only, and cannot be read here */
   uint64_t found;    /* files of SOURCE whose path the old dataset has */
   uint64_t kept, kept_bytes;
 };
@@ -462,6 +464,8 @@ struct fs_walk;
 struct fs_pack_nodes {
   uint32_t nodes;
   void (*walk)(struct fs_walk *walk); /* as fs_walk_threads, with threads of all nodes */
+  /* Sets held[p] for each partition of DATASET that a node has staged. The nodes keep these until the end. */
+  fs_err (*held)(const char *dataset, const char *local_dir, bool *held, uint32_t parts);
   fs_err (*begin)(const struct fs_plan *plan, const struct fs_target *t); /* before the pipeline starts */
   /* Makes the nodes' directories, or goes back to the states of a checkpoint. Returns -ENODATA, after a line,
      if a node cannot. */

@@ -69,7 +69,7 @@ static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *p
   if (o->kind == FS_PART_VACANT) return create_one(p, i, resume);
   o->rec = plan->update->old.ix.parts[i];
   o->size = o->rec.size;
-  return fs_update_take(plan->update, p->dir, i);
+  return plan->update->on_nodes ? 0 : fs_update_take(plan->update, p->dir, i);
 }
 
 /* Adds the number of files that are being written to *files. */

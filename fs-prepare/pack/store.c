@@ -43,7 +43,7 @@ static int by_place(const void *va, const void *vb) {
   return a->item < b->item ? -1 : a->item > b->item;
 }
 
-/* An update finds new content among what it keeps. Of kept files that share their bytes one is
+/* An update finds new content among what it keeps, if it can read that. Of kept files that share their bytes one is
    enough. A file that was cut is not found: it is no chunk of this run. */
 static fs_err see_kept(struct fs_store *s) {
   const struct fs_tree *tree = s->plan->tree;
@@ -71,7 +71,7 @@ fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bo
   FS_AUTO_FREE bool *here = NULL;
   if (fs_pack_nodes != NULL && (here = calloc(plan->nparts + plan->nreplicated + 1u, sizeof *here)) == NULL)
     return -ENOMEM;
-  fs_err err = plan->update != NULL ? see_kept(s) : 0;
+  fs_err err = plan->update != NULL && !plan->update->on_nodes ? see_kept(s) : 0;
   if (err == 0) err = fs_chunks_open(s);
   return err < 0 ? err : fs_parts_create(&s->parts, dir, plan, resume, here);
 }

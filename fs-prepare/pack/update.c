@@ -5,7 +5,8 @@
  * the old partitions under their numbers, as hard links. A partition that the old dataset does not
  * use is not taken over: a new partition gets its number, or an empty one does. So what a running
  * job can read by the old index stays for one update. A damaged partition is not taken over either, and
- * its files are packed again. Called by the plan and the partitions.
+ * its files are packed again. If the old partitions are on the nodes only, this process reads none of
+ * them: those that a node has are taken over. Called by the plan and the partitions.
  */
 #include <inttypes.h>
 #include <linux/fs.h>
@@ -94,11 +95,44 @@ static fs_err look_at_parts(struct fs_update *u, const struct fs_pack_options *o
   return atomic_load(&l.err);
 }
 
+/* Drops the partitions that no node has. */
+static fs_err look_on_nodes(struct fs_update *u, const struct fs_pack_options *o) {
+  const uint32_t parts = (uint32_t)u->old.ix.nparts;
+  uint32_t lost = 0, used = 0;
+  FS_AUTO_FREE bool *held = calloc(parts + 1u, sizeof *held);
+  fs_err err = held != NULL ? fs_pack_nodes->held(u->old.path, o->local_dir, held, parts) : -ENOMEM;
+  for (uint32_t p = 0; p < parts && err == 0; p++) {
+    used += u->taken[p];
+    lost += u->taken[p] && !held[p];
+    u->taken[p] = u->taken[p] && held[p];
+  }
+  if (err < 0 || lost == 0) return err;
+  u->lost = true;
+  fs_say("%s: %u of %u partitions %s on no node of this job; what SOURCE has of %s is packed again", u->old.path, lost,
+         used, lost == 1 ? "is" : "are", lost == 1 ? "it" : "them");
+  return 0;
+}
+
+/* The partitions of an update are where the old ones are. */
+static fs_err find_place(struct fs_update *u, struct fs_pack_options *o) {
+  u->on_nodes = fs_dataset_only_nodes(&u->old);
+  if (!u->on_nodes && o->nodes_only) {
+    fs_say("%s: has its partitions on shared storage, and so has an update; leave --nodes-only out", u->old.path);
+    return -EINVAL;
+  }
+  if (!u->on_nodes) return 0;
+  if (fs_pack_nodes == NULL)
+    return fs_dataset_need_parts(&u->old, "update it on them, with --local-dir, or pack SOURCE again with --force");
+  if (o->checksum) return fs_dataset_need_parts(&u->old, "--checksum would read them here; leave it out");
+  o->nodes_only = true;
+  return 0;
+}
+
 fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_target *t,
                       struct fs_progress *progress) {
   struct stat st;
   fs_err err = fs_dataset_open_checked(&u->old, t->path);
-  if (err == 0) err = fs_dataset_need_parts(&u->old, "pack SOURCE again with --force");
+  if (err == 0) err = find_place(u, o);
   if (err < 0) return err;
   take_options(u, o);
   if (o->block_size != u->old.ix.hdr->block_size || o->align != u->old.ix.hdr->align) {
@@ -107,8 +141,8 @@ fs_err fs_update_open(struct fs_update *u, struct fs_pack_options *o, struct fs_
   }
   err = fs_sys_fstat(u->old.dir, &st);
   if (err == 0) err = find_used(u);
-  if (err == 0) err = look_at_parts(u, o, progress);
-  if (err == -EINTR) return err;
+  if (err == 0) err = u->on_nodes ? look_on_nodes(u, o) : look_at_parts(u, o, progress);
+  if (err == -EINTR || err == -ECONNABORTED) return err;
   if (err < 0) {
     fs_say("%s: cannot be updated: %s", t->path, err == -EUCLEAN ? "damaged; run fs-prepare verify" : strerror(-err));
     return err;

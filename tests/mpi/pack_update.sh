@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # fs-prepare pack --update over emulated nodes: the same bytes as one process; kept partitions are links on shared storage
-# and on the nodes, so the next job stages nothing; an update that changes nothing, or is killed, leaves all as it is.
+# and on the nodes, so the next job stages nothing; an update that changes nothing, or is killed, leaves all as it is;
+# datasets whose partitions are on the nodes only.
 # rest: 1 and 4 nodes
 . "$(dirname "$0")/../functions.sh"
 cd "$work"
@@ -32,7 +33,7 @@ read_all() { # WHAT SOURCE: a job finds all of it
     fail "$1: $(cat out err)"
 }
 staged() { grep -oE '[0-9.]+ [KMi]*B staged' err; }
-all_names() { find ds local ! -name local ! -name 'fanstore*' -printf '%p %i %s %T@\n' | sort; }
+all_names() { find . \( -path './ds*' -o -path './local*' \) ! -name local ! -name 'fanstore*' -printf '%p %i %s %T@\n' -o -path './source.fs*' -printf '%p %i\n' | sort; }
 
 for nodes in $(half 2 "1 4"); do
   rm -rf source one ds local
@@ -118,11 +119,114 @@ equal "left after a killed one" "" "$(find local -name '.pack-*'; ls -d .ds.part
 read_all "after a kill" source
 echo "ok - a killed update"
 
-expect_status 2 "$bin/fs-prepare" pack --update --nodes-only --local-dir local --emulate 2 source ds
-one_line err 'pack: --nodes-only: leave out --update, which takes the old partitions from DATASET$'
-"$bin/fs-prepare" pack --nodes-only --local-dir local --emulate 2 source only >out
-expect_status 1 "$bin/fs-prepare" pack --update --local-dir local --emulate 2 source only
-one_line err 'only: its partitions are on the nodes only \(--nodes-only\); '
+# Partitions on the nodes only. DATASET is left out: its name is SOURCE's.
+for nodes in $(half 2 4); do
+  rm -rf source one local
+  cp -a first source
+  on_nodes() { # [OPTION...]
+    "$bin/fs-prepare" pack --local-dir local --emulate "$nodes" "$@" source >out 2>err || fail "$*: $(cat err)"
+    grep -q '^  the partitions are on the nodes only: ' out || fail "$(cat out)"
+  }
+  both() { # WHAT [OPTION...]: by one process, and by the nodes
+    "$bin/fs-prepare" pack --update "${@:2}" source one >one.out 2>&1 || fail "$1: $(cat one.out)"
+    on_nodes --update "${@:2}"
+    for f in index manifest; do cmp one/$f source.fs/$f || fail "$1: other bytes than with one process"; done
+    grep -qxF -- "$(grep kept one.out)" out || fail "$1: $(cat out)"
+    read_nodes "$1"
+  }
+  read_nodes() { # WHAT
+    launch --emulate "$nodes" --dataset source.fs --mount "$mnt" -- diff -r --no-dereference source "$mnt" >out 2>err ||
+      fail "$1: $(cat out err)"
+  }
+  ids() { find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | sort -u; }
+
+  on_nodes --mount "$mnt" --force
+  "$bin/fs-prepare" pack --mount "$mnt" source one >one.out
+  equal "without DATASET" "index manifest" "$(cd source.fs && echo *)"
+  read_nodes "without DATASET"
+  old=$(ids)
+  # shellcheck disable=SC2016
+  launch --emulate "$nodes" --dataset source.fs --mount "$mnt" -- \
+    sh -c 'touch running; until [ -e updated ]; do sleep 0.02; done; diff -r first "$0"' "$mnt" >job.out 2>&1 &
+  job=$!
+  wait_until 30 test -e running
+  rm source/d/0[2-3]* source/d/e/large1
+  printf 'new content\n' >source/d/006
+  head -c 900000 /dev/urandom >source/d/new
+  cp source/d/new source/d/new-too
+  ln source/d/011 source/d/000-link
+  both "an update"
+  equal "$nodes nodes" '0 B staged' "$(staged)"
+  equal "the copies of a job that reads the old dataset" 2 "$(ids | wc -l)"
+  touch updated
+  wait "$job" || fail "that job: $(cat job.out)"
+  rm running updated
+  equal "without DATASET" "index manifest" "$(cd source.fs && echo *)"
+  last=$(ids | grep -vx "$old")
+  cp -p source/d/e/large0 source/d/kept-content
+  on_nodes --update
+  grep -q ', packed 1.4 MiB, ' out || fail "$(cat out)"
+  read_nodes "content that is kept, and cannot be compared here"
+  equal "copies of the dataset before it" "" "$(ids | grep -x "$last" || :)"
+  echo "ok - $nodes nodes: on the nodes only, without DATASET; a job that reads the old dataset; older copies go"
+
+  find source -type f ! -name 050 -delete
+  on_nodes --update
+  echo more >source/more
+  on_nodes --update
+  read_nodes "vacant partitions"
+  [ "$(find source.fs -name 'part-*' -size 4096c | wc -l)" -ge 3 ] || fail "vacant partitions: $(ls -l source.fs)"
+  equal "with bytes" "" "$(find source.fs -name 'part-*' ! -size 4096c)"
+  "$bin/fs-prepare" info --json source.fs | grep '"nodes_only": true' >/dev/null || fail "info --json"
+  echo "ok - $nodes nodes: vacant partitions"
+
+  rm -rf source && cp -a first source
+  on_nodes --force --mount "$mnt"
+  rm -rf local/fanstore-node1
+  expect_status 125 launch --emulate "$nodes" --dataset source.fs -- true
+  one_line err '/source.fs: [0-9]+ of [0-9]+ partitions are on no node of this job \(.*\): .*, or pack what is lost again with --update$'
+  on_nodes --update
+  one_line err '/source.fs: [0-9]+ of [0-9]+ partitions are on no node of this job; what SOURCE has of them is packed again$'
+  read_nodes "a lost node"
+  # A partition that gets the same bytes again: so the new dataset has the old one's id, and its copies must stay.
+  rm -rf local
+  on_nodes --force --mount "$mnt" --partitions 1
+  old=$(ids)
+  rm local/*/*/part-00000 local/*/*/part-00000.stamp
+  on_nodes --update --partitions 1
+  one_line err '/source.fs: 1 of 1 partitions is on no node of this job; what SOURCE has of it is packed again$'
+  equal "the same dataset" "$old" "$(ids)"
+  read_nodes "a lost partition"
+  echo "ok - $nodes nodes: a lost node, and a lost partition"
+
+  # Killed.
+  seq 1000000 4000000 >source/slow
+  all_names >names
+  FANSTORE_TEST_CHECKPOINT_MS=600000 \
+    "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" --codec lz4hc:12 --jobs 1 source >out 2>err &
+  packing=$!
+  wait_until 60 begun
+  kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
+  status=0
+  wait "$packing" || status=$?
+  equal "status after a kill" 1 "$status"
+  all_names | grep -v '/.pack-' | diff names - || fail "a killed update has changed something"
+  on_nodes --update
+  equal "left after a killed one" "" "$(find local -name '.pack-*'; ls -d .source.fs.partial-* 2>/dev/null)"
+  read_nodes "after a kill"
+  echo "ok - $nodes nodes: a killed update of a dataset on the nodes only"
+done
+
+expect_status 1 "$bin/fs-prepare" pack --update --nodes-only --local-dir local --emulate 2 source ds
+one_line err '/ds: has its partitions on shared storage, and so has an update; leave --nodes-only out$'
+expect_status 1 "$bin/fs-prepare" pack --update --checksum --local-dir local --emulate 2 source
+one_line err 'source.fs: its partitions are on the nodes only \(--nodes-only\); --checksum would read them here; leave it out$'
+expect_status 1 "$bin/fs-prepare" pack --update source source.fs
+one_line err 'source.fs: its partitions are on the nodes only \(--nodes-only\); update it on them, with --local-dir, or '
+expect_status 2 "$bin/fs-prepare" pack source
+one_line err 'pack: DATASET is missing '
+expect_status 2 "$bin/fs-prepare" pack --local-dir local --emulate 2 /
+one_line err 'pack: DATASET is missing '
 expect_status 1 "$bin/fs-prepare" pack --update --block-size 64K --local-dir local --emulate 2 source ds
 one_line err 'another --block-size'
 no_leftovers
