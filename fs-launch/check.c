@@ -42,14 +42,6 @@ static void part_path(const struct fs_launch_dataset *d, uint32_t p, char *path,
   snprintf(path, size, "%s/%s", d->path, fs_part_name(p, name));
 }
 
-/* Returns true if a partition is in the dataset's directory. */
-static bool is_there(const struct fs_launch_dataset *d, uint32_t p) {
-  char path[PATH_MAX + 24];
-  struct stat st;
-  part_path(d, p, path, sizeof(path));
-  return stat(path, &st) == 0 && (uint64_t)st.st_size == d->index.parts[p].size;
-}
-
 static int check_partition(const struct fs_launch_dataset *d, uint32_t p) {
   char path[PATH_MAX + 24];
   uint64_t want = d->index.parts[p].size;
@@ -81,7 +73,7 @@ static int check_dataset(struct fs_launch_dataset *d, const char *given_path, co
   }
   int status = check_mount(d, given_mount);
   if (status == 0) status = check_index(d);
-  d->only_nodes = status == 0 && fs_part_only_nodes(d->path, d->index.parts, d->index.nparts);
+  d->only_nodes = status == 0 && fs_part_only_nodes(d->path, d->index.nparts);
   if (d->only_nodes) return 0;
   for (uint32_t p = 0; status == 0 && p < d->index.nparts; p++) status = check_partition(d, p);
   return status;
@@ -113,8 +105,8 @@ static int list_parts(struct fs_launch *l) {
   for (unsigned i = 0; i < l->opt.datasets; i++) {
     const struct fs_launch_dataset *d = &l->dataset[i];
     for (uint32_t p = 0; p < d->index.nparts; p++)
-      l->part[d->first + p] = (struct fs_place_part){
-          d->index.parts[p].size, (d->index.parts[p].flags & FS_PART_REPLICATE) != 0, d->only_nodes && !is_there(d, p)};
+      l->part[d->first + p] = (struct fs_place_part){d->index.parts[p].size,
+                                                     (d->index.parts[p].flags & FS_PART_REPLICATE) != 0, d->only_nodes};
   }
   return 0;
 }

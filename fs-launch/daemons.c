@@ -252,6 +252,11 @@ static void rooms(const struct fs_launch *l, uint32_t *group, uint64_t *room) {
   }
 }
 
+/* Returns true if a partition has bytes. Nobody opens one that has none. */
+static bool is_read(const struct fs_launch *l, uint64_t p) {
+  return l->part[p].size > FS_PART_HEADER_SIZE;
+}
+
 /* Refuses a job without the nodes that have the only copies of a dataset's partitions. */
 static int check_only_nodes(const struct fs_launch *l) {
   char list[128];
@@ -261,7 +266,7 @@ static int check_only_nodes(const struct fs_launch *l) {
     size_t n = 0;
     for (uint32_t p = 0; ds->only_nodes && p < ds->index.nparts; p++) {
       const struct fs_owners *o = &l->place[ds->first + p];
-      if (o->everywhere || o->owners > 0) continue;
+      if (o->everywhere || o->owners > 0 || !is_read(l, ds->first + p)) continue;
       if (++missing <= 8) n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", missing > 1 ? ", " : "", p);
     }
     if (missing == 0) continue;
@@ -291,6 +296,7 @@ static int compute_placement(struct fs_launch *l) {
   uint64_t left = 0, bytes = 0;
   char size[32];
   for (uint64_t p = 0; p < l->parts; p++) {
+    if (!is_read(l, p)) continue;
     if (fs_place_lacks(&in, l->place, p)) l->lacking++;
     if (l->place[p].everywhere || l->place[p].owners > 0) continue;
     left++;

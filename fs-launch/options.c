@@ -125,6 +125,7 @@ static const struct fs_opt launch_opts[] = {
 
 static const struct fs_opt clean_opts[] = {
     {"staged", 0, NULL, "remove staged partitions that no job uses", O_STAGED},
+    {"except", 0, "DATASET", "with --staged: but not those of DATASET (repeatable)", O_DATASET},
     {"outputs", 0, NULL, "remove outputs that jobs have kept or left in the local directory", O_OUTPUTS},
     {"to", 0, "DIR", "with --outputs: copy them to DIR/JOB first, under their names", O_TO},
     {"local-dir", 'l', "DIR", HELP_LOCAL_DIR, O_LOCAL_DIR},
@@ -189,7 +190,7 @@ static fs_err number(const char *option, const char *value, uint64_t min, uint64
 static fs_err set_dataset(struct fs_launch_options *o, const char *path) {
   if (path[0] == '\0') return fs_option_bad("dataset", path, "a directory");
   if (o->datasets == FS_MAX_DATASETS) {
-    fs_say("--dataset: at most %u in one job", FS_MAX_DATASETS);
+    fs_say("%s: at most %u datasets", path, FS_MAX_DATASETS);
     return -EINVAL;
   }
   o->dataset[o->datasets++].path = path;
@@ -468,6 +469,10 @@ int fs_options_parse_clean(struct fs_launch_options *o, int argc, char **argv) {
       fs_opt_parse("fs-launch clean", clean_opts, FS_ARRAY_LEN(clean_opts), argc, argv, 1, false, on_clean_option, o);
   if (next >= 0 && o->to && !o->outputs) {
     fs_say("--to: give --outputs with it");
+    return FS_EXIT_USAGE;
+  }
+  if (next >= 0 && o->datasets > 0 && !o->staged) {
+    fs_say("--except: give --staged with it");
     return FS_EXIT_USAGE;
   }
   return next < 0 ? FS_EXIT_USAGE : check_nodes(o);

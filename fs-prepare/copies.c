@@ -8,7 +8,7 @@
 #include "prepare.h"
 
 bool fs_dataset_only_nodes(const struct fs_dataset *ds) {
-  return fs_part_only_nodes(ds->path, ds->ix.parts, ds->ix.nparts);
+  return fs_part_only_nodes(ds->path, ds->ix.nparts);
 }
 
 fs_err fs_dataset_need_parts(const struct fs_dataset *ds, const char *instead) {

@@ -312,6 +312,14 @@ static fs_err look_for_parts(struct fs_verify *v) {
   return 0;
 }
 
+/* A job takes all partitions from DATASET, or all from the nodes, which have had them so far. */
+static void drop_repaired(const struct fs_verify *v) {
+  char name[FS_PART_NAME_SIZE];
+  for (uint32_t p = 0; p < v->ds.ix.nparts; p++)
+    if (v->part[p] == FS_GOOD) unlinkat(v->ds.dir, fs_part_name(p, name), 0);
+  fs_say("%s: not all of its partitions could be made here, so none was; they stay on the nodes", v->ds.path);
+}
+
 static int verify(struct fs_verify *v) {
   char why[512] = "";
   fs_err err = fs_index_verify(&v->ds.ix, why, sizeof why);
@@ -330,8 +338,10 @@ static int verify(struct fs_verify *v) {
   if (look_for_parts(v) < 0) return FS_EXIT_FAILED;
   if (v->local_dir != NULL) return verify_copies(v);
   err = verify_parts(v, NULL);
+  const bool only_nodes = v->all_missing;
   v->all_missing = false;
   if (err == 0 && v->repair != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
+  if (only_nodes && count_parts(v, FS_DAMAGED) != 0) drop_repaired(v);
   fs_progress_stop(&v->progress, err == 0);
   return err < 0 ? FS_EXIT_FAILED : report(v);
 }

@@ -21,7 +21,34 @@
 
 struct clean_count {
   unsigned removed, kept;
+  struct { /* of --except */
+    char path[PATH_MAX];
+    uint8_t id[16];
+  } except[FS_MAX_DATASETS];
+  unsigned excepted;
 };
+
+static bool is_excepted(const struct clean_count *count, const uint8_t id[16]) {
+  for (unsigned i = 0; i < count->excepted; i++)
+    if (memcmp(count->except[i].id, id, 16) == 0) return true;
+  return false;
+}
+
+static int find_excepted(struct clean_count *count, const struct fs_launch_options *o) {
+  for (; count->excepted < o->datasets; count->excepted++) {
+    struct fs_manifest m;
+    char why[PATH_MAX + 256] = "", *path = count->except[count->excepted].path;
+    const char *given = o->dataset[count->excepted].path;
+    fs_err err = realpath(given, path) ? fs_manifest_load(path, &m, why, sizeof(why)) : -errno;
+    if (err < 0) {
+      if (why[0] == '\0') snprintf(why, sizeof(why), "%s: no such dataset (%s)", given, strerror(-err));
+      fs_say("%s", why);
+      return FS_EXIT_FAILED;
+    }
+    memcpy(count->except[count->excepted].id, m.dataset_id, 16);
+  }
+  return 0;
+}
 
 /* Removes a dataset's directory. The lock is removed last, so that no job takes a new lock beside
    files that are being removed. A job that comes then stages everything. */
@@ -45,6 +72,7 @@ static void clean_dataset(int top, const char *top_path, const char *id, struct 
   uint8_t bytes[16];
   int n = snprintf(path, sizeof(path), "%s/%s", top_path, id);
   if (strlen(id) != 32 || fs_unhex(id, bytes, 16) < 0 || n < 0 || (size_t)n >= sizeof(path)) return;
+  if (is_excepted(count, bytes)) return;
   FS_AUTO_CLOSE fs_fd dir = fs_own_open(top, id);
   if (dir < 0) return;
   FS_AUTO_CLOSE int lock = openat(dir, FS_STAGE_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -89,13 +117,12 @@ static int clean_default(void *ctx, const char *local) {
   return status;
 }
 
-static int clean_staged(const struct fs_launch *l) {
-  struct clean_count count = {0};
+static int clean_staged(const struct fs_launch *l, struct clean_count *count) {
   int status =
-      l->opt.local_dir ? clean_local(&count, l->local_dir) : fs_own_each(l->local_dir, true, clean_default, &count);
+      l->opt.local_dir ? clean_local(count, l->local_dir) : fs_own_each(l->local_dir, true, clean_default, count);
   if (status != 0) return status;
-  if (l->opt.verbose) fs_say("%u staged datasets removed, %u kept", count.removed, count.kept);
-  return count.kept > 0 ? 1 : 0;
+  if (l->opt.verbose) fs_say("%u staged datasets removed, %u kept", count->removed, count->kept);
+  return count->kept > 0 ? 1 : 0;
 }
 
 /* Tells what was left because another user owns it, with advice. Returns the exit status. */
@@ -118,7 +145,7 @@ static int clean_others(const char *local) {
 }
 
 /* Runs the same command without its hosts, by mpirun on each of them. */
-static int clean_hosts(struct fs_launch *l) {
+static int clean_hosts(struct fs_launch *l, const struct clean_count *count) {
   struct fs_words w = {0};
   int status = fs_find_programs(l);
   if (status == 0) status = fs_network_choose(l);
@@ -127,6 +154,10 @@ static int clean_hosts(struct fs_launch *l) {
   fs_words_add(&w, "%s", l->self);
   fs_words_add(&w, "clean");
   if (l->opt.staged) fs_words_add(&w, "--staged");
+  for (unsigned i = 0; i < count->excepted; i++) {
+    fs_words_add(&w, "--except");
+    fs_words_add(&w, "%s", count->except[i].path);
+  }
   if (l->opt.outputs) fs_words_add(&w, "--outputs");
   if (l->opt.to) {
     fs_words_add(&w, "--to");
@@ -145,6 +176,7 @@ static int clean_hosts(struct fs_launch *l) {
 
 int fs_clean(int argc, char **argv) {
   static struct fs_launch l = {.run_lock = -1, .guard_fd = -1, .to_daemons = -1};
+  static struct clean_count count;
   int status = fs_options_parse_clean(&l.opt, argc, argv);
   if (status >= 0) return status;
   l.opt.emulate = l.opt.hosts || l.opt.hostfile ? 0 : 1; /* clean this host only, also in a Slurm
@@ -152,9 +184,10 @@ int fs_clean(int argc, char **argv) {
   status = fs_hosts_find(&l);
   if (status == 0) status = fs_local_dir(&l);
   if (status == 0) status = fs_check_to(&l);
+  if (status == 0) status = find_excepted(&count, &l.opt);
   if (status != 0) return status;
   fs_run_prefer(l.opt.local_dir ? l.local_dir : NULL);
-  if (l.where != FS_WHERE_HERE) return clean_hosts(&l);
+  if (l.where != FS_WHERE_HERE) return clean_hosts(&l, &count);
   fs_run_sweep(true);
   bool failed = false;
   struct fs_left_clean outputs = {.remove = l.opt.outputs, .to = l.opt.to ? l.to : NULL, .failed = &failed, .kept = -1};
@@ -163,7 +196,7 @@ int fs_clean(int argc, char **argv) {
   fs_fragments_remove(l.local_dir, !l.opt.local_dir, false, true, l.opt.staged);
   for (unsigned i = 0; i < FS_ALONE_BASES; i++)
     if (fs_alone_base(i)) fs_alone_clean(fs_alone_base(i));
-  if (l.opt.staged) status = clean_staged(&l);
+  if (l.opt.staged) status = clean_staged(&l, &count);
   if (status == 0 && l.opt.local_dir) status = clean_others(l.local_dir);
   return status == 0 && failed ? 1 : status;
 }

@@ -53,9 +53,9 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
   return 0;
 }
 
-static struct fs_msg *end_message(enum fs_nodes_end how) {
+static struct fs_msg *end_message(bool keep) {
   struct fs_msg *m = fs_msg_new(FS_NODES_END);
-  fs_msg_u32(m, how);
+  fs_msg_u32(m, keep);
   return m;
 }
 
@@ -64,7 +64,6 @@ static void put_options(struct fs_msg *m, const struct fs_pack_options *o) {
   fs_msg_u32(m, o->block_size);
   fs_msg_u32(m, o->align);
   fs_msg_u32(m, o->codec);
-  fs_msg_u32(m, o->nodes_only);
 }
 
 /* Tells the numbers of the new partitions, and notes which one each number is. */
@@ -84,16 +83,17 @@ static fs_err put_numbers(struct fs_msg *m, const struct fs_plan *plan) {
   return 0;
 }
 
-static fs_err held(const char *dataset, const char *local_dir, bool *out, uint32_t parts) {
+static fs_err held(const struct fs_dataset *old, const char *local_dir, bool *out) {
   char path[PATH_MAX], local[PATH_MAX];
   struct fs_lead *l = nodes->lead;
-  fs_nodes_absolute(dataset, path);
+  fs_nodes_absolute(old->path, path);
   fs_nodes_absolute(local_dir, local);
   l->held = out;
-  l->held_parts = parts;
+  l->held_parts = (uint32_t)old->ix.nparts;
   struct fs_msg *m = fs_msg_new(FS_NODES_HOLD);
   fs_msg_text(m, path);
   fs_msg_text(m, local);
+  fs_msg_put(m, old->manifest.dataset_id, sizeof old->manifest.dataset_id);
   fs_nodes_send_all(nodes, m);
   fs_err err = fs_lead_answers(nodes, FS_NODES_HELD);
   l->held = NULL;
@@ -127,7 +127,7 @@ static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
                         "the paths of %u SOURCEs have %zu bytes, and a pack over nodes takes about %zu; move them into "
                         "one directory, or shorten their paths",
                         plan->tree->nsources, m->n, n->most);
-  fs_nodes_send_all(n, err == 0 ? m : end_message(FS_END_FAILED));
+  fs_nodes_send_all(n, err == 0 ? m : end_message(false));
   if (err < 0) return err;
   fs_codecs_send(n, &plan->codecs);
   return fs_lead_answers(n, FS_NODES_READY);
@@ -401,19 +401,15 @@ static fs_err seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
 }
 
 /* At the end, or after a failure or a signal. */
-static void end(enum fs_nodes_end how) {
-  nodes->end = how;
+static void leave(bool keep) {
+  nodes->discard = !keep;
   fs_owner_stop(nodes);
   if (!nodes->over) {
     nodes->over = true;
-    fs_nodes_send_all(nodes, end_message(how));
+    fs_nodes_send_all(nodes, end_message(keep));
     fs_nodes_flush(nodes);
   }
   fs_encoder_stop(nodes);
-}
-
-static void leave(bool keep) {
-  end(keep ? FS_END_GOES_ON : FS_END_FAILED);
 }
 
 /* Before the dataset gets its name: with --nodes-only these copies are the only ones, and the dataset
@@ -443,7 +439,7 @@ static void summary(const struct fs_nodes *n) {
          least, alike ? "" : " to ", alike ? "" : most, n->nodes == 1 ? "" : " each",
          n->o.update ? " of what is new" : "", local);
   if (n->o.nodes_only)
-    printf("  the partitions are on the nodes only: if one is lost, so are its files, until pack --update has packed "
+    printf("  the partitions are on these nodes only: if one is lost, so are its files, until pack --update has packed "
            "them again\n");
 }
 
@@ -473,6 +469,6 @@ int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
   int status = fs_prep_pack(argc, argv);
   bool packed = status == FS_EXIT_OK || status == FS_EXIT_LEFT_OUT;
   if (packed && lead->adopted) summary(n);
-  end(packed && lead->adopted ? FS_END_REPLACED : FS_END_FAILED);
+  leave(false);
   return packed ? fs_prep_finish(status) : status;
 }

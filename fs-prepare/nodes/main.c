@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "adopt.h"
 #include "ipc/control.h"
 #include "nodes.h"
 #include "util/network.h"
@@ -85,7 +84,6 @@ static int run(struct fs_nodes *n, int argc, char **argv) {
   fs_owner_begin(n);
   int status = n->rank == 0 ? fs_lead_run(n, argc, argv) : follow(n);
   fs_nodes_flush(n);
-  if (n->end == FS_END_REPLACED && n->held != NULL) fs_held_remove(n->held);
   if (status != FS_EXIT_OK && status != FS_EXIT_LEFT_OUT) {
     if (n->rank == 0) puts("failed"); /* for fs-launch, too */
     fflush(stdout);

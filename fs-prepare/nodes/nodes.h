@@ -38,16 +38,10 @@ enum fs_nodes_kind {
   FS_NODES_SEALED,  /* owner -> lead: its partitions are on the disk */
   FS_NODES_ADOPT,   /* lead -> all: index and manifest are there; make staged copies */
   FS_NODES_ADOPTED, /* owner -> lead: how many bytes are staged */
-  FS_NODES_END,     /* lead -> all: it is over; enum fs_nodes_end */
+  FS_NODES_END,     /* lead -> all: it is over; whether the pack can go on */
   FS_NODES_FAILED,  /* node -> lead: a line for the user */
   FS_NODES_ALIVE,   /* node -> lead */
   FS_NODES_KINDS
-};
-
-enum fs_nodes_end {
-  FS_END_FAILED, /* or nothing is new */
-  FS_END_GOES_ON,
-  FS_END_REPLACED /* DATASET is the new one */
 };
 
 /* A message that is being made or sent. It grows; if memory is out, sending it fails. */
@@ -114,7 +108,7 @@ struct fs_nodes {
   pid_t parent;                   /* mpirun's daemon */
   bool moved;                     /* this turn did something */
   bool over;                      /* FS_NODES_END */
-  enum fs_nodes_end end;          /* how it is over */
+  bool discard;                   /* the pack cannot go on: no directory is kept */
   bool leaving;                   /* nothing else is handled any more */
   fs_err err;                     /* after a line for the user */
   const struct fs_target *target; /* of the lead */

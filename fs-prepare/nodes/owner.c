@@ -234,17 +234,19 @@ static fs_err on_seal(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 struct hold {
   struct fs_nodes *n;
   const char *dataset, *local;
+  const uint8_t *id;
   char why[512];
 };
 
 static fs_err hold(void *ctx) {
   struct hold *h = ctx;
-  return fs_held_find(&h->n->held, h->dataset, h->local, h->n->emulated, h->why, sizeof h->why);
+  return fs_held_find(&h->n->held, h->dataset, h->id, h->local, h->n->emulated, h->why, sizeof h->why);
 }
 
 static fs_err on_hold(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   struct hold h = {.n = n, .dataset = fs_in_text(in)};
   h.local = fs_in_text(in);
+  h.id = fs_in_get(in, 16);
   if (from != 0 || in->bad || n->held != NULL || n->owner != NULL || n->node_walk != NULL) return -EPROTO;
   fs_err err = fs_nodes_aside(n, hold, &h);
   if (err == -EINTR) return err;
@@ -298,5 +300,5 @@ void fs_owner_begin(struct fs_nodes *n) {
 
 void fs_owner_stop(struct fs_nodes *n) {
   n->leaving = true;
-  if (n->owner != NULL) fs_partial_close(n->owner, n->end != FS_END_GOES_ON);
+  if (n->owner != NULL) fs_partial_close(n->owner, n->discard);
 }

@@ -57,7 +57,6 @@ static fs_err read_options(struct fs_nodes *n, struct fs_in *in) {
   const uint32_t codec = fs_in_u32(in);
   if (codec > FS_CHOOSE_ZSTD) return -EPROTO;
   n->o.codec = codec;
-  n->o.nodes_only = fs_in_u32(in) != 0;
   const bool block = fs_is_pow2(n->o.block_size) && n->o.block_size >= FS_BLOCK_SIZE_MIN && n->o.block_size < n->most;
   return block && fs_is_pow2(n->o.align) && n->o.align <= FS_BLOCK_SIZE_MAX ? 0 : -EPROTO;
 }
@@ -112,9 +111,8 @@ static fs_err on_plan(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
 }
 
 static fs_err on_end(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  const uint32_t how = fs_in_u32(in);
-  if (from != 0 || in->bad || how > FS_END_REPLACED) return -EPROTO;
-  n->end = how;
+  if (from != 0) return -EPROTO;
+  n->discard = fs_in_u32(in) == 0;
   n->over = true;
   return 0;
 }

@@ -480,7 +480,7 @@ static const char *why_other(const struct fs_journal *j, int fd) {
     return "its journal is damaged or of another version";
   if (h.options != j->options) return fs_pack_nodes != NULL ? "it had other options or nodes" : "it had other options";
   if (h.source == j->source) return NULL;
-  return j->plan->update != NULL ? "SOURCE or DATASET has changed since" : "SOURCE has changed since";
+  return j->plan->update != NULL ? "SOURCE, DATASET or its partitions have changed since" : "SOURCE has changed since";
 }
 
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t) {

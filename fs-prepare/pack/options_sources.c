@@ -112,12 +112,19 @@ static fs_err missing(const char *name) {
   return -EINVAL;
 }
 
-/* DATASET is left out: its directory, here, gets SOURCE's name, and the partitions are on the nodes only. */
+/* DATASET is left out: its directory, here, gets SOURCE's name without a suffix of archives, and the
+   partitions are on the nodes only. */
 static fs_err name_dataset(struct fs_pack_options *o) {
-  char path[PATH_MAX];
+  char path[PATH_MAX], inside[PATH_MAX + 16];
   o->source = o->sources[0].path;
-  if (absolute(o->source, path, sizeof path) < 0 || asprintf(&o->own_name, "%s.fs", strrchr(path, '/') + 1) < 0)
-    return missing("DATASET");
+  snprintf(inside, sizeof inside, "%.4095s/manifest", o->source);
+  if (access(inside, F_OK) == 0) return missing("SOURCE"); /* this is a DATASET */
+  fs_err err = absolute(o->source, path, sizeof path);
+  if (err == 0 && asprintf(&o->own_name, "%s.fs", strrchr(path, '/') + 1) < 0) err = -ENOMEM;
+  if (err < 0) {
+    fs_say("pack: '%s' gives DATASET no name (%s); give one", o->source, strerror(-err));
+    return err;
+  }
   o->dataset = o->own_name;
   o->nodes_only = true;
   return 0;

@@ -465,7 +465,7 @@ struct fs_pack_nodes {
   uint32_t nodes;
   void (*walk)(struct fs_walk *walk); /* as fs_walk_threads, with threads of all nodes */
   /* Sets held[p] for each partition of DATASET that a node has staged. The nodes keep these until the end. */
-  fs_err (*held)(const char *dataset, const char *local_dir, bool *held, uint32_t parts);
+  fs_err (*held)(const struct fs_dataset *old, const char *local_dir, bool *held);
   fs_err (*begin)(const struct fs_plan *plan, const struct fs_target *t); /* before the pipeline starts */
   /* Makes the nodes' directories, or goes back to the states of a checkpoint. Returns -ENODATA, after a line,
      if a node cannot. */

@@ -61,12 +61,18 @@ static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
 }
 
 /* Makes a partition that an update keeps, or an empty one in place of an unused one. If several nodes
-   pack, their lead makes them. */
+   pack, their lead makes them. No file is made of partitions that are on the nodes only: nobody reads
+   an empty one. */
 static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *plan, bool resume) {
   struct fs_part_out *o = &p->out[i];
   o->kind = plan->update->taken == NULL || plan->update->taken[i] ? FS_PART_KEPT : FS_PART_VACANT;
   if (plan->update->taken == NULL) return 0;
-  if (o->kind == FS_PART_VACANT) return create_one(p, i, resume);
+  if (o->kind == FS_PART_VACANT && !plan->update->on_nodes) return create_one(p, i, resume);
+  if (o->kind == FS_PART_VACANT) {
+    o->size = FS_PART_HEADER_SIZE;
+    o->hash = fs_xxh3_new();
+    return o->hash != NULL ? 0 : -ENOMEM;
+  }
   o->rec = plan->update->old.ix.parts[i];
   o->size = o->rec.size;
   return plan->update->on_nodes ? 0 : fs_update_take(plan->update, p->dir, i);

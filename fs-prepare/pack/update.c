@@ -100,13 +100,19 @@ static fs_err look_on_nodes(struct fs_update *u, const struct fs_pack_options *o
   const uint32_t parts = (uint32_t)u->old.ix.nparts;
   uint32_t lost = 0, used = 0;
   FS_AUTO_FREE bool *held = calloc(parts + 1u, sizeof *held);
-  fs_err err = held != NULL ? fs_pack_nodes->held(u->old.path, o->local_dir, held, parts) : -ENOMEM;
+  fs_err err = held != NULL ? fs_pack_nodes->held(&u->old, o->local_dir, held) : -ENOMEM;
   for (uint32_t p = 0; p < parts && err == 0; p++) {
     used += u->taken[p];
     lost += u->taken[p] && !held[p];
     u->taken[p] = u->taken[p] && held[p];
   }
   if (err < 0 || lost == 0) return err;
+  if (lost == used) {
+    fs_say("%s: none of its partitions is on a node of this job; look at --local-dir and the nodes, or pack SOURCE "
+           "again with --force",
+           u->old.path);
+    return -ECONNABORTED;
+  }
   u->lost = true;
   fs_say("%s: %u of %u partitions %s on no node of this job; what SOURCE has of %s is packed again", u->old.path, lost,
          used, lost == 1 ? "is" : "are", lost == 1 ? "it" : "them");
@@ -114,17 +120,16 @@ static fs_err look_on_nodes(struct fs_update *u, const struct fs_pack_options *o
 }
 
 /* The partitions of an update are where the old ones are. */
-static fs_err find_place(struct fs_update *u, struct fs_pack_options *o) {
+static fs_err find_place(struct fs_update *u, const struct fs_pack_options *o) {
   u->on_nodes = fs_dataset_only_nodes(&u->old);
   if (!u->on_nodes && o->nodes_only) {
-    fs_say("%s: has its partitions on shared storage, and so has an update; leave --nodes-only out", u->old.path);
+    fs_say("%s: its partitions are in it; name it as DATASET, without --nodes-only", u->old.path);
     return -EINVAL;
   }
-  if (!u->on_nodes) return 0;
-  if (fs_pack_nodes == NULL)
-    return fs_dataset_need_parts(&u->old, "update it on them, with --local-dir, or pack SOURCE again with --force");
-  if (o->checksum) return fs_dataset_need_parts(&u->old, "--checksum would read them here; leave it out");
-  o->nodes_only = true;
+  if (u->on_nodes && !o->nodes_only)
+    return fs_dataset_need_parts(&u->old, "update it there, with --nodes-only, or pack SOURCE again with --force");
+  if (u->on_nodes && o->checksum)
+    return fs_dataset_need_parts(&u->old, "--checksum would read them here; leave it out");
   return 0;
 }
 

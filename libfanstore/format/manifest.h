@@ -54,10 +54,8 @@ fs_err fs_manifest_load_fd(int fd, const char *shown, struct fs_manifest *m, cha
    -EPROTONOSUPPORT or -EPFNOSUPPORT. */
 fs_err fs_part_header_check(const void *page, size_t n, uint32_t number, const struct fs_part_rec *rec, char *why,
                             size_t why_size);
-/* Returns true if no partition that has bytes is in the dataset's directory, and one is not there: pack
-   --nodes-only. Such a pack may be killed before it has removed an empty first one, and its updates
-   leave partitions that are only a header page there. */
-bool fs_part_only_nodes(const char *dataset, const struct fs_part_rec *part, uint64_t n);
+/* Returns true if none of the dataset's partitions is in its directory: pack --nodes-only. */
+bool fs_part_only_nodes(const char *dataset, uint64_t parts);
 /* Fills a header page of FS_PART_HEADER_SIZE bytes. */
 void fs_part_header_make(void *page, uint32_t number, const struct fs_part_rec *rec, const uint8_t dataset_id[16]);
 

@@ -92,7 +92,7 @@ done
 echo "ok - the highest levels, and an update with them"
 
 on_nodes 3 only --nodes-only >pack.log
-grep -q '^  the partitions are on the nodes only: ' pack.log || fail "$(cat pack.log)"
+grep -q '^  the partitions are on these nodes only: ' pack.log || fail "$(cat pack.log)"
 equal "--nodes-only" "index manifest" "$(cd only && echo *)"
 read_all "--nodes-only" --emulate 3 --dataset only
 expect_status 125 launch --emulate 2 --dataset only -- true

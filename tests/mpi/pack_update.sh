@@ -125,7 +125,7 @@ for nodes in $(half 2 4); do
   cp -a first source
   on_nodes() { # [OPTION...]
     "$bin/fs-prepare" pack --local-dir local --emulate "$nodes" "$@" source >out 2>err || fail "$*: $(cat err)"
-    grep -q '^  the partitions are on the nodes only: ' out || fail "$(cat out)"
+    grep -q '^  the partitions are on these nodes only: ' out || fail "$(cat out)"
   }
   both() { # WHAT [OPTION...]: by one process, and by the nodes
     "$bin/fs-prepare" pack --update "${@:2}" source one >one.out 2>&1 || fail "$1: $(cat one.out)"
@@ -157,27 +157,35 @@ for nodes in $(half 2 4); do
   ln source/d/011 source/d/000-link
   both "an update"
   equal "$nodes nodes" '0 B staged' "$(staged)"
-  equal "the copies of a job that reads the old dataset" 2 "$(ids | wc -l)"
   touch updated
   wait "$job" || fail "that job: $(cat job.out)"
   rm running updated
   equal "without DATASET" "index manifest" "$(cd source.fs && echo *)"
-  last=$(ids | grep -vx "$old")
   cp -p source/d/e/large0 source/d/kept-content
   on_nodes --update
   grep -q ', packed 1.4 MiB, ' out || fail "$(cat out)"
   read_nodes "content that is kept, and cannot be compared here"
-  equal "copies of the dataset before it" "" "$(ids | grep -x "$last" || :)"
-  echo "ok - $nodes nodes: on the nodes only, without DATASET; a job that reads the old dataset; older copies go"
+  equal "datasets" 3 "$(ids | wc -l)"
+  "$bin/fs-launch" clean --local-dir local --staged --except source.fs 2>err || fail "$(cat err)"
+  equal "datasets" "$("$bin/fs-prepare" info source.fs | sed -n 's/^id *//p')" "$(ids)"
+  read_nodes "clean --except"
+  expect_status 2 "$bin/fs-launch" clean --local-dir local --except source.fs
+  expect_status 125 "$bin/fs-launch" clean --local-dir local --staged --except nosuch
+  one_line err 'nosuch: no such dataset '
+  echo "ok - $nodes nodes: on the nodes only, without DATASET; a job that reads the old dataset; older copies can go"
 
   find source -type f ! -name 050 -delete
   on_nodes --update
   echo more >source/more
+  : >source/empty
   on_nodes --update
   read_nodes "vacant partitions"
-  [ "$(find source.fs -name 'part-*' -size 4096c | wc -l)" -ge 3 ] || fail "vacant partitions: $(ls -l source.fs)"
-  equal "with bytes" "" "$(find source.fs -name 'part-*' ! -size 4096c)"
-  "$bin/fs-prepare" info --json source.fs | grep '"nodes_only": true' >/dev/null || fail "info --json"
+  [ "$("$bin/fs-prepare" info source.fs | grep -c ' 4096 (4.0 KiB), 0 files')" -ge 3 ] || fail "no vacant partitions"
+  equal "vacant partitions" "index manifest" "$(cd source.fs && echo *)"
+  rm source/d/050 source/more
+  on_nodes --update
+  on_nodes --update
+  read_nodes "no partition with bytes"
   echo "ok - $nodes nodes: vacant partitions"
 
   rm -rf source && cp -a first source
@@ -188,16 +196,18 @@ for nodes in $(half 2 4); do
   on_nodes --update
   one_line err '/source.fs: [0-9]+ of [0-9]+ partitions are on no node of this job; what SOURCE has of them is packed again$'
   read_nodes "a lost node"
-  # A partition that gets the same bytes again: so the new dataset has the old one's id, and its copies must stay.
+  # Of the partition that this update has left empty in part, SOURCE has not all bytes.
+  expect_status 1 "$bin/fs-prepare" verify --repair-from source source.fs
+  grep -q 'source.fs: not all of its partitions could be made here, so none was; they stay on the nodes$' err ||
+    fail "$(cat err)"
+  equal "a repair in part" "index manifest" "$(cd source.fs && echo *)"
+  read_nodes "a repair in part"
+  mv local elsewhere
+  expect_status 1 "$bin/fs-prepare" pack --local-dir local --emulate "$nodes" --update source
+  one_line err '/source.fs: none of its partitions is on a node of this job; look at --local-dir and the nodes, or '
   rm -rf local
-  on_nodes --force --mount "$mnt" --partitions 1
-  old=$(ids)
-  rm local/*/*/part-00000 local/*/*/part-00000.stamp
-  on_nodes --update --partitions 1
-  one_line err '/source.fs: 1 of 1 partitions is on no node of this job; what SOURCE has of it is packed again$'
-  equal "the same dataset" "$old" "$(ids)"
-  read_nodes "a lost partition"
-  echo "ok - $nodes nodes: a lost node, and a lost partition"
+  mv elsewhere local
+  echo "ok - $nodes nodes: a lost node, and a wrong --local-dir"
 
   # Killed.
   seq 1000000 4000000 >source/slow
@@ -218,15 +228,19 @@ for nodes in $(half 2 4); do
 done
 
 expect_status 1 "$bin/fs-prepare" pack --update --nodes-only --local-dir local --emulate 2 source ds
-one_line err '/ds: has its partitions on shared storage, and so has an update; leave --nodes-only out$'
+one_line err '/ds: its partitions are in it; name it as DATASET, without --nodes-only$'
+expect_status 1 "$bin/fs-prepare" pack --update --local-dir local --emulate 2 source source.fs
+one_line err 'source.fs: its partitions are on the nodes only \(--nodes-only\); update it there, with --nodes-only, or '
 expect_status 1 "$bin/fs-prepare" pack --update --checksum --local-dir local --emulate 2 source
 one_line err 'source.fs: its partitions are on the nodes only \(--nodes-only\); --checksum would read them here; leave it out$'
-expect_status 1 "$bin/fs-prepare" pack --update source source.fs
-one_line err 'source.fs: its partitions are on the nodes only \(--nodes-only\); update it on them, with --local-dir, or '
 expect_status 2 "$bin/fs-prepare" pack source
 one_line err 'pack: DATASET is missing '
+expect_status 2 "$bin/fs-prepare" pack --local-dir local --emulate 2 source.fs
+one_line err 'pack: SOURCE is missing '
+expect_status 2 "$bin/fs-prepare" pack --local-dir local --emulate 2 ../nosuch
+one_line err "pack: '../nosuch' gives DATASET no name \(No such file or directory\); give one$"
 expect_status 2 "$bin/fs-prepare" pack --local-dir local --emulate 2 /
-one_line err 'pack: DATASET is missing '
+one_line err "pack: '/' gives DATASET no name "
 expect_status 1 "$bin/fs-prepare" pack --update --block-size 64K --local-dir local --emulate 2 source ds
 one_line err 'another --block-size'
 no_leftovers

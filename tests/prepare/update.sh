@@ -190,7 +190,7 @@ same killed slow
 rm -rf killed && mv whole3 killed && mv partial .killed.partial-2bcdef
 poke killed/part-00000 0
 expect_status 0 "$prepare" pack -u -j 1 --codec lz4hc:9 slow killed
-grep -q 'killed is not resumed, because SOURCE or DATASET has changed since; this one begins anew$' err || fail "$(cat err)"
+grep -q 'killed is not resumed, because SOURCE, DATASET or its partitions have changed since; this one begins anew$' err || fail "$(cat err)"
 same killed slow
 ok 'an interrupted update goes on after one that was refused, and says what has changed'
 
