@@ -9,19 +9,20 @@ from spack.package import *
 
 class Fanstore(MakefilePackage):
     """FanStore feeds deep-learning jobs from node-local storage. It packs a dataset once, spreads
-    it over the local disks of a job's nodes, and shows all of it to each process under one path."""
+    it over the local disks of a job's nodes, and shows all of it to each process under one path.
+    """
 
     license("BSD-3-Clause")
 
     version("0.1.0")
 
     depends_on("c", type="build")
-    depends_on("openmpi@4.1:5")
-    # The library contains liblz4.a and libzstd.a.
-    depends_on("lz4 libs=static +pic", type="build")
-    depends_on("zstd libs=static +pic", type="build")
+    depends_on("openmpi@4.1:5", type=("build", "link", "run"))  # mpirun must be in PATH
+    # The library contains liblz4.a and libzstd.a. zstd is position-independent by CMake only.
+    depends_on("lz4 libs=static +pic")
+    depends_on("zstd libs=static build_system=cmake")
+    depends_on("xxhash")
     depends_on("libarchive")
-    depends_on("xxhash", type="build")
 
     conflicts("platform=darwin", msg="FanStore needs Linux")
 
