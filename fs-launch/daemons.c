@@ -262,17 +262,18 @@ static int check_only_nodes(const struct fs_launch *l) {
   char list[128];
   for (unsigned d = 0; d < l->opt.datasets; d++) {
     const struct fs_launch_dataset *ds = &l->dataset[d];
-    uint32_t missing = 0;
+    uint32_t missing = 0, used = 0;
     size_t n = 0;
     for (uint32_t p = 0; ds->only_nodes && p < ds->index.nparts; p++) {
       const struct fs_owners *o = &l->place[ds->first + p];
+      used += is_read(l, ds->first + p);
       if (o->everywhere || o->owners > 0 || !is_read(l, ds->first + p)) continue;
       if (++missing <= 8) n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", missing > 1 ? ", " : "", p);
     }
     if (missing == 0) continue;
-    fs_say("%s: %u of %zu partitions %s on no node of this job (%s%s): it was packed with --nodes-only; start the job "
+    fs_say("%s: %u of %u partitions %s on no node of this job (%s%s): it was packed with --nodes-only; start the job "
            "on the nodes that have them, with their --local-dir, or pack what is lost again with --update",
-           ds->path, missing, (size_t)ds->index.nparts, missing == 1 ? "is" : "are", list, missing > 8 ? ", ..." : "");
+           ds->path, missing, used, missing == 1 ? "is" : "are", list, missing > 8 ? ", ..." : "");
     return FS_EXIT_FAILED;
   }
   return 0;

@@ -110,8 +110,10 @@ static void scan_open(struct scan *s) {
 
 static void scan_report(struct scan *s) {
   char name[FS_PART_NAME_SIZE];
-  const char *advice = s->v->local_dir != NULL ? "remove this file, and the next job gets it from elsewhere"
-                                               : "give verify --repair-from PLACE, or pack again";
+  const char *advice = s->v->local_dir == NULL ? "give verify --repair-from PLACE, or pack again"
+                       : s->v->only_nodes
+                           ? "remove this file; if no node has another copy, pack --update makes it again"
+                           : "remove this file, and the next job gets it from elsewhere";
   s->v->part[s->number] = s->unreadable ? FS_UNCHECKED : FS_DAMAGED;
   if (s->told || s->v->all_missing) return;
   const bool advise = !s->unreadable && s->v->repair == NULL;
@@ -304,20 +306,22 @@ static int verify_copies(struct fs_verify *v) {
 
 /* Says once that the partitions are on the nodes. Returns 0 if there is something to do all the same. */
 static fs_err look_for_parts(struct fs_verify *v) {
+  v->only_nodes = fs_dataset_only_nodes(&v->ds);
   if (v->local_dir != NULL) return 0;
   if (v->repair == NULL)
     return fs_dataset_need_parts(
         &v->ds, "run verify --local-dir DIR on each, or verify --repair-from PLACE, which makes them here");
-  v->all_missing = fs_dataset_only_nodes(&v->ds);
+  v->all_missing = v->only_nodes;
   return 0;
 }
 
-/* A job takes all partitions from DATASET, or all from the nodes, which have had them so far. */
-static void drop_repaired(const struct fs_verify *v) {
+/* Removes what a repair has made: a job takes all partitions from DATASET, or all from the nodes. */
+static int drop_repaired(const struct fs_verify *v) {
   char name[FS_PART_NAME_SIZE];
   for (uint32_t p = 0; p < v->ds.ix.nparts; p++)
     if (v->part[p] == FS_GOOD) unlinkat(v->ds.dir, fs_part_name(p, name), 0);
   fs_say("%s: not all of its partitions could be made here, so none was; they stay on the nodes", v->ds.path);
+  return FS_EXIT_FAILED;
 }
 
 static int verify(struct fs_verify *v) {
@@ -338,11 +342,10 @@ static int verify(struct fs_verify *v) {
   if (look_for_parts(v) < 0) return FS_EXIT_FAILED;
   if (v->local_dir != NULL) return verify_copies(v);
   err = verify_parts(v, NULL);
-  const bool only_nodes = v->all_missing;
   v->all_missing = false;
   if (err == 0 && v->repair != NULL && count_parts(v, FS_DAMAGED) != 0) err = repair(v);
-  if (only_nodes && count_parts(v, FS_DAMAGED) != 0) drop_repaired(v);
   fs_progress_stop(&v->progress, err == 0);
+  if (v->only_nodes && (err < 0 || count_parts(v, FS_DAMAGED) != 0)) return drop_repaired(v);
   return err < 0 ? FS_EXIT_FAILED : report(v);
 }
 

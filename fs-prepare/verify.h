@@ -15,6 +15,7 @@ struct fs_verify {
   const char *local_dir;    /* check the copies that are staged there, or NULL */
   const char *where;        /* directory of the partitions */
   bool all_missing;         /* which is said once, and not for each */
+  bool only_nodes;          /* the partitions are on the nodes only: all or none are made here */
   _Atomic uint8_t *state;   /* of each entry */
   uint8_t *part;            /* of each partition */
   struct fs_progress progress;

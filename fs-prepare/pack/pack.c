@@ -303,14 +303,24 @@ static void say_partitions(const struct fs_plan *plan, const struct fs_parts *pa
   printf("\n");
 }
 
+/* Returns how many bytes of DATASET's partitions no file uses, as `info` says it. */
+static uint64_t unused_bytes(const char *path) {
+  struct fs_dataset ds;
+  uint64_t unused = 0, shared;
+  if (fs_dataset_open(&ds, path) < 0) return 0;
+  fs_dataset_waste(&ds, &unused, &shared);
+  fs_dataset_close(&ds);
+  return unused;
+}
+
 /* Says what an update has kept, and how much of the partitions no file uses. */
 static void say_update(const struct pack *p) {
   const struct fs_update *u = &p->update;
   char kept[32], packed[32], unused[32];
-  uint64_t bytes = 0, all = 0;
+  uint64_t all = 0;
   if (p->plan.update == NULL) return;
+  const uint64_t bytes = unused_bytes(p->target.path);
   for (uint32_t i = 0; i < p->store.parts.n; i++) all += p->store.parts.out[i].rec.size - FS_PART_HEADER_SIZE;
-  bytes = all - FS_MIN(all, p->manifest.stored_bytes);
   const uint64_t removed = u->old.manifest.files - u->found;
   printf("  kept %" PRIu64 " file%s (%s), packed %s, removed %" PRIu64 " file%s\n", u->kept, fs_plural(u->kept),
          fs_format_size(u->kept_bytes, kept, sizeof kept), fs_format_size(p->plan.pack_bytes, packed, sizeof packed),
@@ -400,7 +410,11 @@ static fs_err open_store(struct pack *p) {
 static fs_err open_update(struct pack *p) {
   char manifest[PATH_MAX + 16];
   snprintf(manifest, sizeof manifest, "%s/manifest", p->target.path);
-  if (!p->o.update || access(manifest, F_OK) < 0) return 0;
+  if (!p->o.update) return 0;
+  if (access(manifest, F_OK) < 0) {
+    fs_say("pack: warning: %s: there is no dataset so far; all of SOURCE is packed", p->target.path);
+    return 0;
+  }
   return fs_update_open(&p->update, &p->o, &p->target, &p->progress);
 }
 

@@ -274,12 +274,12 @@ static void tell(const struct mend *m, fs_err err) {
            m->c.r->from, m->lost, path != NULL ? path : "?");
   else if (err == -EBADMSG)
     fs_say("%s/%s: not repaired: it has bytes of no file, which only a copy of the dataset has; "
-           "pack --update --checksum packs its files again",
-           v->ds.path, part);
+           "pack --update%s packs its files again",
+           v->ds.path, part, v->only_nodes ? "" : " --checksum");
   else if (err < 0)
     fs_say("%s/%s: not repaired: %s%s", v->ds.path, part, err != -ENOMEM ? "it cannot be written: " : "",
            strerror(-err));
-  else
+  else if (!v->only_nodes)
     printf("repaired: %s\n", part);
 }
 

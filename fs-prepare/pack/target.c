@@ -135,10 +135,15 @@ static fs_err may_make(const struct fs_target *t, bool force, bool *replace) {
   return *replace ? 0 : -EEXIST;
 }
 
-static fs_err check_nesting(const struct fs_target *t, const char *source) {
+static fs_err check_nesting(const struct fs_target *t, const char *source, const char *local_dir) {
   FS_AUTO_FREE char *real = realpath(source, NULL);
+  FS_AUTO_FREE char *local = local_dir != NULL ? realpath(local_dir, NULL) : NULL;
   if (real == NULL) return -errno;
   size_t n = strlen(real), m = strlen(t->path);
+  if (local != NULL && fs_path_below(local, strlen(local), real, n) >= 0) {
+    fs_say("%s: lies inside SOURCE; choose another --local-dir", local);
+    return -EINVAL;
+  }
   if (fs_path_below(t->path, m, real, n) >= 0) {
     fs_say("%s: lies inside SOURCE; name a DATASET outside of it", t->path);
     return -EINVAL;
@@ -169,7 +174,7 @@ fs_err fs_target_check(struct fs_target *t, const struct fs_pack_options *o) {
   bool replace;
   remove_stray_journal(t);
   err = 0;
-  for (uint32_t i = 0; i < o->nsources && err == 0; i++) err = check_nesting(t, o->sources[i].path);
+  for (uint32_t i = 0; i < o->nsources && err == 0; i++) err = check_nesting(t, o->sources[i].path, o->local_dir);
   if (err == 0) err = may_make(t, t->replace, &replace);
   if (err < 0) return err;
   t->parent_fd = fs_sys_openat(AT_FDCWD, t->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

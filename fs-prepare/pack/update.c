@@ -114,8 +114,8 @@ static fs_err look_on_nodes(struct fs_update *u, const struct fs_pack_options *o
     return -ECONNABORTED;
   }
   u->lost = true;
-  fs_say("%s: %u of %u partitions %s on no node of this job; what SOURCE has of %s is packed again", u->old.path, lost,
-         used, lost == 1 ? "is" : "are", lost == 1 ? "it" : "them");
+  fs_say("pack: warning: %s: %u of %u partitions %s on no node of this job; what SOURCE has of %s is packed again",
+         u->old.path, lost, used, lost == 1 ? "is" : "are", lost == 1 ? "it" : "them");
   return 0;
 }
 

@@ -181,10 +181,10 @@ same ds
 head -c $(($(stat -c %s a.tar.gz) * 9 / 10)) a.tar.gz >cut.tar.gz
 rm -rf bad
 mkdir bad
-cp cut/index cut/manifest bad
+cp cut/index cut/manifest cut/part-00000 bad
 expect_status 1 "$prepare" verify --repair-from cut.tar.gz bad
 repaired=$(grep -c '^repaired: ' out)
-case $repaired in [1-9] | 10 | 11) ;; *) fail "$repaired partitions are repaired" ;; esac
+case $repaired in [1-9] | 10) ;; *) fail "$repaired partitions are repaired" ;; esac
 grep -q 'cut.tar.gz.*is damaged' err || fail "it does not say that the archive is damaged: $(cat err)"
 [ -z "$(find bad -name '*.repair-*')" ] || fail 'a temporary file is left'
 ok 'several places; what an archive lacks'
