@@ -16,8 +16,10 @@
 
 #include "prepare.h"
 
-/* A pass may hold one block for each entry, and so many more. */
+/* A pass may hold one block for each entry, and so many more. A test has another number, and fewer blocks. */
+#ifndef BLOCKS_MORE
 #define BLOCKS_MORE (128u << 10)
+#endif
 /* It may also hold such a part of all blocks. A pass or the next one holds at least half of what it may, so there
    are at most four times so many passes, and their time does not grow with the square of the blocks. */
 #define BLOCKS_PART 64u
