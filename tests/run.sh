@@ -38,6 +38,8 @@ if command -v ompi_info >/dev/null; then
 fi
 # At each start mpirun and all daemons would read the registers of PCI devices: in a virtual machine, a fifth of their CPU time.
 export HWLOC_COMPONENTS=-linuxio,-pci
+# Each would also load hwloc's plugins, and with them the libraries of X11 and OpenCL: a tenth of a job's start. None is there.
+export HWLOC_PLUGINS_PATH=/nonexistent
 
 logs=build/test-logs
 mkdir -p "$logs"

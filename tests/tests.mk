@@ -53,9 +53,12 @@ test_kind = $(or $(findstring channel_,$(1)),$(findstring nodes_,$(1)),$(findstr
   $(or $(findstring placement,$(1)),$(filter fuzz_elf% fuzz_live%,$(1))),launch_),client_)
 test_links = $(foreach l,$(lib_$(patsubst %_,%,$(call test_kind,$(1)))),$(call test_lib,$(l)))
 
-# The tests themselves, and fuzz targets that are not linked: gcc takes a third of the time without optimisation.
-UNOPTIMISED := $(if $(filter thread,$(SAN)),,$(UNIT_SRC) tests/unit/channel_client.c) $(if $(SAN),,$(FUZZ_SRC))
+# The tests themselves, and fuzz targets that are not linked: gcc takes a third of the time without optimisation. But those of
+# the name service are simulations, and run for seconds.
+SIMULATED := $(wildcard tests/unit/test_daemon_ns*.c)
+UNOPTIMISED := $(if $(filter thread,$(SAN)),,$(filter-out $(SIMULATED),$(UNIT_SRC)) tests/unit/channel_client.c) $(if $(SAN),,$(FUZZ_SRC))
 $(UNOPTIMISED:%.c=$(O)/%.o): CFLAGS += -O0
+$(SIMULATED:%.c=$(O)/%.o): CFLAGS += -O1
 
 .SECONDEXPANSION:
 $(UNIT_BIN): $(B)/tests/%: $(O)/tests/%.o $$(call test_links,$$(notdir $$*))

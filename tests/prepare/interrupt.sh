@@ -37,7 +37,7 @@ equal 'temporary directories after a whole run' 0 "$(partial)"
 ok "kill -9 leaves nothing that is taken for a dataset ($killed runs killed)"
 
 mkdir big
-for i in 1 2; do cat source/* >>big/file; done
+cat source/* >big/file
 for signal in INT TERM; do
   # A background job of a script ignores SIGINT, so Python starts this one.
   status=$("$python" - "$prepare" $signal <<'PY'

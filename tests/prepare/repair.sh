@@ -224,7 +224,7 @@ mkdir like like/good like/bad
 "$python" - <<'PY'
 import random
 for place, add in ("good", 0), ("bad", 1000):
-    for i in range(100):
+    for i in range(40):
         r = random.Random(i + add)
         open("like/%s/f%d" % (place, i), "w").write("".join("word%04d " % r.randrange(1000) for _ in range(6000)))
 PY
