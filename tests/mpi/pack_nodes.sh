@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 40
+# rest: other options, and the highest levels
 # fs-prepare pack over emulated nodes: the same bytes as with one process, for any number of nodes and threads; what it
 # leaves on the nodes is what fs-launch would stage; --nodes-only; what a killed or stopped rank, a file that changes
 # and a full disk leave behind.
@@ -41,7 +42,10 @@ read_all() { # WHAT [fs-launch's options]: all files are right, and nothing was 
 }
 cd "$work"
 
-for options in "" "--codec zstd:3 --block-size 64K" "--codec raw --partitions 3 --order size" "--replicate large --replicate again --block-size 16K --partitions 5"; do
+first=("" "--replicate large --replicate again --block-size 16K --partitions 5")
+others=("--codec zstd:3 --block-size 64K" "--codec raw --partitions 3 --order size")
+if rest; then first=("${others[@]}"); elif [ "${FS_HALF-}" = all ]; then first+=("${others[@]}"); fi
+for options in "${first[@]}"; do
   # shellcheck disable=SC2086
   "$bin/fs-prepare" pack $options source plain >pack.log || fail "$(cat pack.log)"
   grep -q 'equal pieces of large files' pack.log || [[ $options == *--replicate* ]] || fail "no equal chunks: $(cat pack.log)"
@@ -56,6 +60,20 @@ for options in "" "--codec zstd:3 --block-size 64K" "--codec raw --partitions 3 
 done
 grep -q '^  4 nodes with ' pack.log || fail "$(cat pack.log)"
 echo "ok - 1, 2 and 4 nodes: the same bytes as one process, and nothing to stage"
+
+tar cf few.tar -C source again/sizes again/odd
+for codec in $(half "" "zstd:22 lz4hc:12"); do # the highest levels, which take seconds for some megabytes
+  "$bin/fs-prepare" pack --codec "$codec" few.tar plain >pack.log || fail "$(cat pack.log)"
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" few.tar both >pack.log 2>&1 ||
+    fail "$codec: $(cat pack.log)"
+  diff -r plain both || fail "$codec: other bytes"
+  mkdir -p more && tar -xf few.tar -C more && seq 50000 >more/numbers
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --update --mount "$mnt" more both >pack.log 2>&1 ||
+    fail "$codec, --update: $(cat pack.log)"
+  rm -rf plain both local/*
+  echo "ok - $codec, the highest level, and an update with it"
+done
+! rest || exit 0
 
 tar cf flat.tar -C source again
 tar czf stream.tar.gz source/large -C source again
@@ -77,19 +95,6 @@ if strace -f --seccomp-bpf -o /dev/null true 2>/dev/null; then
   rm -rf plain local/* trace.*
   echo "ok - samples of a large file are read once"
 fi
-
-tar cf few.tar -C source again/sizes again/odd
-for codec in zstd:22 lz4hc:12; do # the highest levels, which take seconds for some megabytes
-  "$bin/fs-prepare" pack --codec "$codec" few.tar plain >pack.log || fail "$(cat pack.log)"
-  "$bin/fs-prepare" pack --local-dir local --emulate 2 --codec "$codec" few.tar both --force >pack.log 2>&1 ||
-    fail "$codec: $(cat pack.log)"
-  diff -r plain both || fail "$codec: other bytes"
-  mkdir -p more && tar -xf few.tar -C more && seq 50000 >more/numbers
-  "$bin/fs-prepare" pack --local-dir local --emulate 2 --update --mount "$mnt" more both >pack.log 2>&1 ||
-    fail "$codec, --update: $(cat pack.log)"
-  rm -rf plain local/*
-done
-echo "ok - the highest levels, and an update with them"
 
 on_nodes 3 only --nodes-only >pack.log
 grep -q '^  the partitions are on these nodes only: ' pack.log || fail "$(cat pack.log)"
