@@ -24,7 +24,8 @@ system_root() {
 }
 
 # enter ROOT COMMAND...: runs it in the root
-cat >"$work/enter.sh" <<'END'
+enter=$work/enter.sh # also of lanes (side_by_side)
+cat >"$enter" <<'END'
 set -eu
 system=$1
 shift
@@ -43,7 +44,7 @@ END
 enter() {
   local system=$1
   shift
-  unshare -m bash "$work/enter.sh" "$system" "$root" "$build" "$TMPDIR" -- "$@"
+  unshare -m bash "$enter" "$system" "$root" "$build" "$TMPDIR" -- "$@"
 }
 
 # systems_source DIRECTORY: a tree for programs.bash
