@@ -8,6 +8,8 @@ FUZZ_SECONDS ?= 60
 # Tests at once: two for each processor, up to eight, and half as many beside them that sleep and say "# waits". Every test
 # has a TMPDIR and mounts of its own; what measures says "# alone: WHY".
 AT_ONCE ?= $(shell n=$$((2 * $(JOBS))); echo $$((n < 8 ? n : 8)))
+# Three of scripts that start jobs: with two a quarter of the processors' time is left.
+JOBS_AT_ONCE ?= $(shell n=$$((3 * $(JOBS))); echo $$((n < 8 ? n : 8)))
 RUN := tests/run.sh
 SUB := $(MAKE) $(if $(V),,-s) --no-print-directory -j$(JOBS)
 
@@ -86,7 +88,7 @@ setup-check:
 
 check: setup-check ## install what is missing, build, and run all tests but the slow ones
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(JOBS_AT_ONCE) $(foreach kind,$(KINDS),$(call scripts,$(kind))) $(LINT_FAST) \
 	  $(UNIT_BIN:$(B)/%=$(CURDIR)/$(B)/%)
 
 check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, valgrind)
@@ -94,7 +96,7 @@ check-unit: setup-check ## the unit tests alone (SAN= and WRAPPER= as in asan, v
 	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) -w '$(WRAPPER)' -p '$(PREFIX_NAME)' $(filter-out $(UNIT_SKIP),$(UNIT_BIN))
 $(KINDS:%=check-%): check-%: setup-check
 	@$(SUB) all check-bin
-	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(AT_ONCE) $(call scripts,$*)
+	@FS_BUILD=$(CURDIR)/$(B) $(RUN) -j $(JOBS_AT_ONCE) $(call scripts,$*)
 check-prepare: ## fs-prepare
 check-posix: ## the mount as programs see it
 check-doctor: ## fs-launch doctor
@@ -189,7 +191,7 @@ asan: ## unit tests and programs with AddressSanitizer and UBSan
 	@mkdir -p $(MIXED)/bin $(MIXED)/lib $(MIXED)/tests; cp $(ASAN_B)/bin/* $(MIXED)/bin; cp build/lib/libfanstore.so $(MIXED)/lib
 	@cp -r $(B)/tests/helpers $(MIXED)/tests
 	@ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  FS_KILLS=2 FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
+	  FS_KILLS=2 FS_BUILD=$(CURDIR)/$(MIXED) $(RUN) -j $(JOBS_AT_ONCE) -t 900 -p asan/ $(ASAN_SCRIPTS)
 # A test in which nothing starts a thread has no races: ThreadSanitizer would say nothing of it. The usual build tells them.
 THREADLESS := for t in $(UNIT_SRC:tests/%.c=tests/%); do nm build/$$t 2>/dev/null | \
   awk '/pthread_create/ { threads = 1 } END { exit NR == 0 || threads }' && echo build/san-thread/$$t; done | xargs
