@@ -56,9 +56,9 @@ echo "ok - rows of the dataset and of outputs"
 
 printf '#!/bin/sh\necho "ERROR: it does not work"\nexit 3\n' >mdtest
 chmod +x mdtest
-PATH=$work:$PATH expect_status 1 "$root/bench/mdtest.sh" --quick "${plain[@]}" --nodes 1 --only "4 KiB"
+PATH=$work:$PATH expect_status 1 "$root/bench/mdtest.sh" --quick --size 4 "${plain[@]}" --nodes 1 --only "4 KiB"
 grep -q "^failed on .*, 1 node: outputs, others' (-N), 4 KiB: ERROR: it does not work (status 3)" out || fail "$(cat out)"
 grep -q '^| dataset | own files, 4 KiB: file first read | [0-9]' out || fail "$(cat out)"
 grep -q '^rows of the dataset: mdphases' out || fail "$(cat out)"
-PATH=$work:$PATH expect_status 0 "$root/bench/mdtest.sh" --quick --partial "${plain[@]}" --nodes 1 --only "4 KiB"
+PATH=$work:$PATH expect_status 0 "$root/bench/mdtest.sh" --quick --size 4 --partial "${plain[@]}" --nodes 1 --only "4 KiB"
 echo "ok - a case that fails: $(grep '^failed' out)"
