@@ -139,6 +139,7 @@ struct fs_ctl {
 #define FS_CTL_OVERLAY 0x10u /* programs may take names of the datasets */
 #define FS_CTL_REPLICAS 0x2u /* publishing waits for another node */
 #define FS_CTL_CTIME 0x20u   /* each change of an output, but through a mapping, changes its ctime */
+#define FS_CTL_LOOK 0x80u    /* a client looks for an answer for a while before it sleeps */
 #define FS_CTL_ALONE 0x40u   /* while the job runs, nobody asks the records of outputs for attributes of files */
 /* How local partitions that are not in memory are read. Neither: directly what there is no room for (ipc/room.h). */
 #define FS_CTL_IO_CACHED 0x4u /* through the page cache */

@@ -38,27 +38,6 @@ static bool fs_pending(const _Atomic uint32_t *word) {
   return fs_chan_pending(atomic_load_explicit(word, memory_order_acquire));
 }
 
-/* Returns the number of this process's processors. */
-static uint32_t fs_cpus(void) {
-  static _Atomic uint32_t known; /* number of processors + 1 */
-  uint32_t n = atomic_load_explicit(&known, memory_order_relaxed);
-  if (n == 0) {
-    uint64_t mask[128] = {0};
-    if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) > 0) {
-      for (unsigned i = 0; i < FS_ARRAY_LEN(mask); i++) n += (uint32_t)__builtin_popcountll(mask[i]);
-    }
-    atomic_store_explicit(&known, ++n, memory_order_relaxed);
-  }
-  return n - 1;
-}
-
-/* A spinning client takes a processor. The others must have room for the daemon, and in a job of
-   several nodes for a second one, which may be on this host: with two processors, the kernel would
-   leave both daemons of a request on the other one, since neither is idle for long enough to be moved. */
-static bool fs_may_spin(const struct fs_node *node) {
-  return fs_cpus() >= (node->ctl->nodes == 1 ? 2 : 3);
-}
-
 /* Notes whether another process computed on this processor while a wait spun. */
 static void fs_wait_crowded(struct fs_self *self, bool crowded) {
   uint32_t waits = atomic_load_explicit(&self->crowded_waits, memory_order_relaxed);
@@ -80,7 +59,7 @@ static bool fs_wait_spin(const struct fs_node *node, const _Atomic uint32_t *sta
   struct fs_self *self = fs_self();
   uint32_t spin = atomic_load_explicit(&self->spin_ns, memory_order_relaxed);
   uint64_t took = 0;
-  if (spin > FS_SPIN_MAX_NS || !fs_may_spin(node)) return false;
+  if (spin > FS_SPIN_MAX_NS || !(node->ctl->flags & FS_CTL_LOOK)) return false;
   while (fs_pending(state) && took < spin) {
     FS_SYS0(SYS_sched_yield);
     took = fs_now_ns() - start;

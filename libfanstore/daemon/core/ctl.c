@@ -180,6 +180,20 @@ bool fs_ctl_alone(const struct fs_daemon *d) {
   return d->net->nodes == 1 && !d->cfg->stage_out && !d->cfg->stage_in;
 }
 
+/*
+ * A client that looks takes a processor. The others must have room for the daemon, and in a job of
+ * several nodes for a second one, which may be on this host: with two processors, the kernel would
+ * leave both daemons of a request on the other one, since neither is idle for long enough to be moved.
+ * The daemon's processors count: mpirun binds programs to one each.
+ */
+static bool fs_ctl_look(const struct fs_daemon *d) {
+  uint64_t mask[128] = {0}; /* 8192 processors */
+  int n = 0;
+  if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) < 0) return false;
+  for (size_t i = 0; i < FS_ARRAY_LEN(mask); i++) n += __builtin_popcountll(mask[i]);
+  return n >= (d->net->nodes == 1 ? 2 : 3);
+}
+
 fs_err fs_ctl_build(struct fs_daemon *d) {
   uint64_t nplace = 0, at = fs_round_up(sizeof(struct fs_ctl), 64);
   for (uint32_t i = 0; i < d->datasets; i++) nplace += d->data[i].partitions;
@@ -200,7 +214,7 @@ fs_err fs_ctl_build(struct fs_daemon *d) {
   c->memory_limit = fs_memory_limit();
   c->flags = (d->cfg->read_only ? FS_CTL_READ_ONLY : 0) | (d->cfg->replicas ? FS_CTL_REPLICAS : 0) |
              (d->cfg->overlay ? FS_CTL_OVERLAY : 0) | (fs_ctl_ctime(d) ? FS_CTL_CTIME : 0) |
-             (fs_ctl_alone(d) ? FS_CTL_ALONE : 0) | d->cfg->local_io;
+             (fs_ctl_alone(d) ? FS_CTL_ALONE : 0) | (fs_ctl_look(d) ? FS_CTL_LOOK : 0) | d->cfg->local_io;
   memcpy(c->backing, d->backing, sizeof(c->backing));
   fs_ctl_globs(c, d->cfg);
   for (uint32_t i = 0, first = 0; i < d->datasets; i++) {
