@@ -24,8 +24,8 @@ system_root() {
 }
 
 # enter ROOT COMMAND...: runs it in the root
-enter=$work/enter.sh # also of lanes (side_by_side)
-cat >"$enter" <<'END'
+export enter_script=$work/enter.sh # also for lanes (side_by_side), and for the shells of jobs
+cat >"$enter_script" <<'END'
 set -eu
 system=$1
 shift
@@ -44,7 +44,7 @@ END
 enter() {
   local system=$1
   shift
-  unshare -m bash "$enter" "$system" "$root" "$build" "$TMPDIR" -- "$@"
+  unshare -m bash "$enter_script" "$system" "$root" "$build" "$TMPDIR" -- "$@"
 }
 
 # systems_source DIRECTORY: a tree for programs.bash
