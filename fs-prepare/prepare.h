@@ -79,8 +79,6 @@ void fs_globs_free(struct fs_globs *g);
    on stderr. */
 fs_err fs_prep_beside(const char *program, char out[PATH_MAX]);
 
-/* Returns the number of CPUs that this process may use. */
-unsigned fs_prep_cpus(void);
 /* Parses a --jobs argument. Returns 0, or -EINVAL after one line on stderr. */
 fs_err fs_prep_jobs(const char *value, unsigned *jobs);
 /* Runs fn(ctx, 0..n-1) on at most `jobs` threads and waits. If threads cannot be made, uses fewer,

@@ -5,7 +5,6 @@
  */
 #include <linux/openat2.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -47,12 +46,6 @@ void fs_prep_catch_signals(void) {
   sa.sa_handler = SIG_IGN; /* a closed stderr must not leave the temporary directory behind */
   sigaction(SIGPIPE, &sa, NULL);
   sigaction(SIGXFSZ, &sa, NULL); /* the write reports it (ulimit -f) */
-}
-
-unsigned fs_prep_cpus(void) {
-  cpu_set_t set;
-  int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-  return n > 0 ? (unsigned)n : 1;
 }
 
 uint64_t fs_prep_open_files(uint64_t n) {

@@ -361,7 +361,7 @@ static fs_err set(void *ctx, int id, const char *value) {
 }
 
 int fs_prep_unpack(int argc, char **argv) {
-  struct unpack u = {.jobs = fs_prep_cpus(), .root = -1};
+  struct unpack u = {.jobs = fs_sys_cpus(), .root = -1};
   struct fs_prep_cli cli = {.command = "unpack",
                             .synopsis = "[options] DATASET DIR",
                             .about = "Restores the packed tree into DIR, which must not exist or be empty: contents,\n"

@@ -380,7 +380,7 @@ static fs_err set(void *ctx, int id, const char *value) {
 }
 
 int fs_prep_verify(int argc, char **argv) {
-  struct fs_verify v = {.jobs = fs_prep_cpus()};
+  struct fs_verify v = {.jobs = fs_sys_cpus()};
   struct fs_prep_cli cli = {
       .command = "verify",
       .synopsis = "[options] DATASET",

@@ -241,7 +241,7 @@ static fs_err set(void *ctx, int id, const char *value) {
 }
 
 int fs_prep_diff(int argc, char **argv) {
-  struct diff d = {.o = {.jobs = fs_prep_cpus()}};
+  struct diff d = {.o = {.jobs = fs_sys_cpus()}};
   struct fs_prep_cli cli = {
       .command = "diff",
       .synopsis = "[options] DATASET SOURCE|DATASET2",

@@ -324,7 +324,7 @@ fs_err fs_pack_options_parse(struct fs_pack_options *o, int argc, char **argv) {
                                 .align = FS_ALIGN,
                                 .start_timeout = 60,
                                 .node_timeout = 60,
-                                .jobs = fs_prep_cpus()};
+                                .jobs = fs_sys_cpus()};
   struct fs_prep_cli cli = {.command = "pack",
                             .synopsis = FS_PACK_SYNOPSIS,
                             .forms = {"[options] --source PREFIX=PATH... [SOURCE...] DATASET",

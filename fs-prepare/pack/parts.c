@@ -49,15 +49,18 @@ uint32_t fs_parts_new(const struct fs_plan *plan, uint32_t k) {
   return plan->update != NULL ? plan->update->number[k] : k;
 }
 
+static fs_err create_empty(struct fs_part_out *o) {
+  o->size = FS_PART_HEADER_SIZE;
+  o->hash = fs_xxh3_new();
+  return o->hash != NULL ? 0 : -ENOMEM;
+}
+
 static fs_err create_one(struct fs_parts *p, uint32_t i, bool resume) {
   struct fs_part_out *o = &p->out[i];
   char name[FS_PART_NAME_SIZE];
   o->fd = fs_sys_openat(p->dir, fs_part_name(i, name),
                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL), 0666);
-  o->size = FS_PART_HEADER_SIZE;
-  if (o->fd < 0) return o->fd;
-  o->hash = fs_xxh3_new();
-  return o->hash != NULL ? 0 : -ENOMEM;
+  return o->fd < 0 ? o->fd : create_empty(o);
 }
 
 /* Makes a partition that an update keeps, or an empty one in place of an unused one. If several nodes
@@ -67,12 +70,7 @@ static fs_err create_old(struct fs_parts *p, uint32_t i, const struct fs_plan *p
   struct fs_part_out *o = &p->out[i];
   o->kind = plan->update->taken == NULL || plan->update->taken[i] ? FS_PART_KEPT : FS_PART_VACANT;
   if (plan->update->taken == NULL) return 0;
-  if (o->kind == FS_PART_VACANT && !plan->update->on_nodes) return create_one(p, i, resume);
-  if (o->kind == FS_PART_VACANT) {
-    o->size = FS_PART_HEADER_SIZE;
-    o->hash = fs_xxh3_new();
-    return o->hash != NULL ? 0 : -ENOMEM;
-  }
+  if (o->kind == FS_PART_VACANT) return plan->update->on_nodes ? create_empty(o) : create_one(p, i, resume);
   o->rec = plan->update->old.ix.parts[i];
   o->size = o->rec.size;
   return plan->update->on_nodes ? 0 : fs_update_take(plan->update, p->dir, i);

@@ -127,3 +127,11 @@ fs_err fs_write_full(int fd, const void *buf, size_t n) {
   }
   return 0;
 }
+
+unsigned fs_sys_cpus(void) {
+  uint64_t mask[128] = {0}; /* 8192 processors */
+  unsigned n = 0;
+  if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) < 0) return 1;
+  for (size_t i = 0; i < FS_ARRAY_LEN(mask); i++) n += (unsigned)__builtin_popcountll(mask[i]);
+  return n;
+}

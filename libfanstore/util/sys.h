@@ -184,4 +184,7 @@ fs_err fs_pread_full(int fd, void *buf, size_t n, uint64_t off);
 fs_err fs_pwrite_full(int fd, const void *buf, size_t n, uint64_t off);
 fs_err fs_write_full(int fd, const void *buf, size_t n);
 
+/* Returns the number of processors that this process may use; 1 if it cannot be told. */
+unsigned fs_sys_cpus(void);
+
 #endif

@@ -35,12 +35,44 @@ read_all() { # WHAT SOURCE: a job finds all of it
 staged() { grep -oE '[0-9.]+ [KMi]*B staged' err; }
 all_names() { find . \( -path './ds*' -o -path './local*' \) ! -name local ! -name 'fanstore*' -printf '%p %i %s %T@\n' -o -path './source.fs*' -printf '%p %i\n' | sort; }
 
+begun() { [ -n "$(find local -path '*/.pack-*/part-*' 2>/dev/null)" ]; }
+update_killed() { # SOURCE [DATASET]: an update of which a rank is killed; the dataset and the nodes' copies stay
+  local status=0
+  all_names | grep -v '/.pack-' >names
+  FANSTORE_TEST_CHECKPOINT_MS=600000 \
+    "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" --codec lz4hc:12 --jobs 1 "$@" >out 2>err &
+  packing=$!
+  wait_until 60 begun
+  kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
+  wait "$packing" || status=$?
+  equal "status after a kill" 1 "$status"
+  one_line err 'was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
+  all_names | grep -v '/.pack-' | diff names - || fail "a killed update has changed something"
+}
+ids() { find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | sort -u; }
+# Of a dataset whose partitions are on the nodes only. DATASET is left out: its name is SOURCE's.
+on_nodes() { # [OPTION...]
+  "$bin/fs-prepare" pack --local-dir local --emulate "$nodes" "$@" source >out 2>err || fail "$*: $(cat err)"
+  grep -q '^  the partitions are on these nodes only: ' out || fail "$(cat out)"
+}
+read_nodes() { # WHAT
+  launch --emulate "$nodes" --dataset source.fs --mount "$mnt" -- diff -r --no-dereference source "$mnt" >out 2>err ||
+    fail "$1: $(cat out err)"
+}
+both() { # WHAT [OPTION...]: an update by one process, and by the nodes
+  "$bin/fs-prepare" pack --update "${@:2}" source one >one.out 2>&1 || fail "$1: $(cat one.out)"
+  on_nodes --update "${@:2}"
+  for f in index manifest; do cmp one/$f source.fs/$f || fail "$1: other bytes than with one process"; done
+  grep -qxF -- "$(grep kept one.out)" out || fail "$1: $(cat out)"
+  read_nodes "$1"
+}
+
 for nodes in $(half 2 "1 4"); do
   rm -rf source one ds local
   cp -a first source
   "$bin/fs-prepare" pack --mount "$mnt" source one >out
   "$bin/fs-prepare" pack --mount "$mnt" --local-dir local --emulate "$nodes" source ds >out
-  old=$(find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | head -n 1)
+  old=$(ids)
   rm source/d/0[2-3]* source/d/e/large1
   mv source/d/005 source/d/renamed
   printf 'new content\n' >source/d/006
@@ -100,51 +132,20 @@ done
 
 # Killed: the dataset and the nodes' copies stay, and the same command goes on.
 seq 1000000 4000000 >source/slow
-all_names | grep -v '/.pack-' >names
-begun() { [ -n "$(find local -path '*/.pack-*/part-*' 2>/dev/null)" ]; }
-FANSTORE_TEST_CHECKPOINT_MS=600000 \
-  "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate 2 --codec lz4hc:12 --jobs 1 source ds >out 2>err &
-packing=$!
-wait_until 60 begun
-kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
-status=0
-wait "$packing" || status=$?
-equal "status after a kill" 1 "$status"
-one_line err 'was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
-all_names | grep -v '/.pack-' | diff names - ||
-  fail "a killed update has changed something"
 nodes=2
+update_killed source ds
 update "after a kill" source
 equal "left after a killed one" "" "$(find local -name '.pack-*'; ls -d .ds.partial-* 2>/dev/null)"
 read_all "after a kill" source
 echo "ok - a killed update"
 
-# Partitions on the nodes only. DATASET is left out: its name is SOURCE's.
 for nodes in $(half 2 4); do
   rm -rf source one local
   cp -a first source
-  on_nodes() { # [OPTION...]
-    "$bin/fs-prepare" pack --local-dir local --emulate "$nodes" "$@" source >out 2>err || fail "$*: $(cat err)"
-    grep -q '^  the partitions are on these nodes only: ' out || fail "$(cat out)"
-  }
-  both() { # WHAT [OPTION...]: by one process, and by the nodes
-    "$bin/fs-prepare" pack --update "${@:2}" source one >one.out 2>&1 || fail "$1: $(cat one.out)"
-    on_nodes --update "${@:2}"
-    for f in index manifest; do cmp one/$f source.fs/$f || fail "$1: other bytes than with one process"; done
-    grep -qxF -- "$(grep kept one.out)" out || fail "$1: $(cat out)"
-    read_nodes "$1"
-  }
-  read_nodes() { # WHAT
-    launch --emulate "$nodes" --dataset source.fs --mount "$mnt" -- diff -r --no-dereference source "$mnt" >out 2>err ||
-      fail "$1: $(cat out err)"
-  }
-  ids() { find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | sort -u; }
-
   on_nodes --mount "$mnt" --force
   "$bin/fs-prepare" pack --mount "$mnt" source one >one.out
   equal "without DATASET" "index manifest" "$(cd source.fs && echo *)"
   read_nodes "without DATASET"
-  old=$(ids)
   # shellcheck disable=SC2016
   launch --emulate "$nodes" --dataset source.fs --mount "$mnt" -- \
     sh -c 'touch running; until [ -e updated ]; do sleep 0.02; done; diff -r first "$0"' "$mnt" >job.out 2>&1 &
@@ -211,16 +212,7 @@ for nodes in $(half 2 4); do
 
   # Killed.
   seq 1000000 4000000 >source/slow
-  all_names >names
-  FANSTORE_TEST_CHECKPOINT_MS=600000 \
-    "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" --codec lz4hc:12 --jobs 1 source >out 2>err &
-  packing=$!
-  wait_until 60 begun
-  kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
-  status=0
-  wait "$packing" || status=$?
-  equal "status after a kill" 1 "$status"
-  all_names | grep -v '/.pack-' | diff names - || fail "a killed update has changed something"
+  update_killed source
   on_nodes --update
   equal "left after a killed one" "" "$(find local -name '.pack-*'; ls -d .source.fs.partial-* 2>/dev/null)"
   read_nodes "after a kill"

@@ -187,11 +187,7 @@ bool fs_ctl_alone(const struct fs_daemon *d) {
  * The daemon's processors count: mpirun binds programs to one each.
  */
 static bool fs_ctl_look(const struct fs_daemon *d) {
-  uint64_t mask[128] = {0}; /* 8192 processors */
-  int n = 0;
-  if (FS_SYS3(SYS_sched_getaffinity, 0, sizeof(mask), mask) < 0) return false;
-  for (size_t i = 0; i < FS_ARRAY_LEN(mask); i++) n += __builtin_popcountll(mask[i]);
-  return n >= (d->net->nodes == 1 ? 2 : 3);
+  return fs_sys_cpus() >= (d->net->nodes == 1 ? 2 : 3);
 }
 
 fs_err fs_ctl_build(struct fs_daemon *d) {
