@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Spack's recipe against a stub of Spack: it knows only the names that the stub has, builds and
-# installs by the targets that it gives, and what is installed works.
+# Spack's recipe without Spack, which Debian does not have: it knows only the names that the stub here has, asks for variants
+# that Spack's packages have, links what it needs, builds and installs by the targets that it gives, and what is installed
+# works. docs/install.md says with which Spack it was tried.
 . "$(dirname "$0")/../functions.sh"
 
 cat >"$work/stub.py" <<'END'
@@ -11,7 +12,7 @@ recipe, source, prefix = sys.argv[1:]
 called = []
 
 def directive(name):
-    return lambda *words, **more: called.append((name, words))
+    return lambda *words, **more: called.append((name, words, more))
 
 class MakefilePackage:
     build_directory = source
@@ -39,8 +40,18 @@ built = names["Fanstore"]()
 built.build()
 built.install()
 built.check()
-print(*sorted({name for name, _ in called}))
-print(*(words[0] for name, words in called if name == "version"))
+# The variants of Spack's packages at commit 1e8cf059 of spack/spack-packages. Spack refuses others.
+variants = {"lz4": {"build_system", "libs", "pic"}, "zstd": {"build_system", "compression", "libs", "programs"}, "xxhash": {"pic"},
+            "libarchive": {"compression", "crypto", "iconv", "libs", "programs", "xar"}}
+for name, words, more in called:
+    if name != "depends_on": continue
+    package, *asked = words[0].split()
+    package = package.split("@")[0]
+    for variant in asked: assert variant.lstrip("+~").split("=")[0] in variants[package], words
+    # Only of these Spack gives the compiler the directories.
+    assert package == "c" or "link" in more.get("type", ("build", "link")), words
+print(*sorted({name for name, *_ in called}))
+print(*(words[0] for name, words, _ in called if name == "version"))
 END
 "$python" "$work/stub.py" "$root/docs/deploy/spack/package.py" "$root" "$work/opt" \
   >"$work/out" 2>"$work/err" || {
