@@ -7,6 +7,7 @@
 #ifndef FS_PREPARE_H
 #define FS_PREPARE_H
 
+#include <pthread.h>
 #include <signal.h>
 
 #include "format/manifest.h"
@@ -81,6 +82,8 @@ fs_err fs_prep_beside(const char *program, char out[PATH_MAX]);
 
 /* Parses a --jobs argument. Returns 0, or -EINVAL after one line on stderr. */
 fs_err fs_prep_jobs(const char *value, unsigned *jobs);
+/* Starts a thread with all signals blocked: they are for the main thread. Returns false if it cannot. */
+bool fs_prep_thread(pthread_t *thread, void *(*fn)(void *), void *ctx);
 /* Runs fn(ctx, 0..n-1) on at most `jobs` threads and waits. If threads cannot be made, uses fewer,
    at worst only this one. */
 typedef void fs_prep_fn(void *ctx, uint64_t i);

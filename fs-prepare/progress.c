@@ -227,17 +227,13 @@ static fs_err open_json(struct fs_progress *p, const char *json) {
 
 fs_err fs_progress_start(struct fs_progress *p, const char *json) {
   struct sigaction sa = {.sa_handler = on_usr1, .sa_flags = SA_RESTART};
-  sigset_t all, old;
   fs_err err = open_json(p, json);
   if (err < 0) return err;
   p->start_ns = p->shown_ns = p->json_ns = fs_now_ns();
   p->stage_ns = p->start_ns;
   sigemptyset(&sa.sa_mask);
   sigaction(SIGUSR1, &sa, NULL);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);                   /* this thread takes them by sigtimedwait */
-  p->started = pthread_create(&p->thread, NULL, run, p) == 0; /* else nothing is told */
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  p->started = fs_prep_thread(&p->thread, run, p); /* it takes signals by sigtimedwait; without it nothing is told */
   return 0;
 }
 

@@ -71,18 +71,22 @@ static void *parallel_thread(void *arg) {
   return NULL;
 }
 
+bool fs_prep_thread(pthread_t *thread, void *(*fn)(void *), void *ctx) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  const bool made = pthread_create(thread, NULL, fn, ctx) == 0;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return made;
+}
+
 void fs_prep_parallel(unsigned jobs, uint64_t n, fs_prep_fn *fn, void *ctx) {
   struct parallel p = {.fn = fn, .ctx = ctx, .n = n};
   unsigned extra = (unsigned)FS_MIN(n, (uint64_t)jobs);
   extra = extra > 1 ? extra - 1 : 0;
   FS_AUTO_FREE pthread_t *threads = extra != 0 ? calloc(extra, sizeof *threads) : NULL;
   unsigned started = 0;
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  while (threads != NULL && started < extra && pthread_create(&threads[started], NULL, parallel_thread, &p) == 0)
-    started++;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  while (threads != NULL && started < extra && fs_prep_thread(&threads[started], parallel_thread, &p)) started++;
   parallel_thread(&p);
   for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }

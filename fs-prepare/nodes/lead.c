@@ -35,7 +35,8 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
   struct fs_lead *l = nodes->lead;
   char path[PATH_MAX];
   l->device = calloc(tree->nsources + 1u, sizeof *l->device);
-  if (l->device == NULL) return -ENOMEM;
+  l->reader = calloc(tree->nsources + 1u, sizeof *l->reader);
+  if (l->device == NULL || l->reader == NULL) return -ENOMEM;
   fs_msg_u32(m, tree->nsources);
   for (uint32_t i = 0; i < tree->nsources; i++) {
     const struct fs_source *src = &tree->sources[i];
@@ -49,6 +50,9 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
     fs_msg_u64(m, (uint64_t)st.st_size);
     fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
     fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+    fs_msg_u32(m, src->tar);
+    fs_msg_u32(m, (uint32_t)src->filter);
+    fs_msg_u64(m, src->last);
   }
   return 0;
 }
@@ -104,6 +108,10 @@ static void walk(struct fs_walk *w) {
   fs_walk_lead(nodes, w);
 }
 
+static fs_err scan(const struct fs_pack_options *o, struct fs_tree *tree, struct fs_scan *out) {
+  return fs_scan_lead(nodes, o, tree, out);
+}
+
 static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
   struct fs_nodes *n = nodes;
   struct fs_lead *l = n->lead;
@@ -111,6 +119,7 @@ static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
   fs_nodes_absolute(plan->opts->local_dir, local);
   n->target = t;
   l->plan = plan;
+  l->began_ns = fs_now_ns();
   struct fs_msg *m = fs_msg_new(FS_NODES_PLAN);
   fs_msg_text(m, local);
   put_options(m, plan->opts);
@@ -194,39 +203,58 @@ static void send_work(struct fs_nodes *n, uint32_t to, uint64_t number, const st
   fs_nodes_send(n, to, m);
 }
 
-/* A stream is read from its begin to its end, so this node packs all of it. */
-static fs_err hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const struct fs_batch *b) {
+static void hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const struct fs_batch *b) {
   struct fs_lead *l = n->lead;
   l->flight[number % l->window] = (struct fs_flight){.number = number, .worker = to, .busy = true};
   l->handed = number + 1;
   l->peer[to].unencoded++;
   l->peer[to].unplaced++;
-  if (b->stream != NULL) return fs_encoder_stream(n, number, l->plan, b);
   send_work(n, to, number, b);
-  return 0;
 }
 
 static bool has_room(const struct fs_peer *p) {
   return p->unencoded < 2 * p->jobs && p->unplaced < 2 * p->jobs + FS_LEAD_AHEAD;
 }
 
-/* Gives batches to the nodes that have room, one to each in turn. */
-static fs_err hand_out_all(struct fs_nodes *n) {
+/* Returns the node that reads a stream, from its begin to its end. A new one goes to the node that reads the
+   fewest. */
+static uint32_t reader_of(struct fs_nodes *n, uint32_t source) {
   struct fs_lead *l = n->lead;
-  fs_err err = 0;
-  for (bool some = true; some && err == 0 && n->err == 0;) {
-    some = false;
-    for (uint32_t i = 0; i < n->nodes && err == 0 && n->err == 0; i++) {
-      uint64_t number;
-      if (!has_room(&l->peer[i]) || l->flight[l->handed % l->window].busy) continue;
-      if (i != n->rank && fs_pipeline_at_stream(l->pipeline)) continue;
-      struct fs_batch *b = fs_pipeline_claim(l->pipeline, &number);
-      if (b == NULL) return 0;
-      err = hand_out(n, i, number, b);
-      some = true;
+  uint32_t best = 0;
+  if (l->reader[source] != 0) return l->reader[source] - 1;
+  for (uint32_t i = 1; i < n->nodes; i++)
+    if (l->peer[i].streams < l->peer[best].streams) best = i;
+  l->peer[best].streams++;
+  l->reader[source] = best + 1;
+  return best;
+}
+
+/* Returns true if a batch has the end of the last member of its stream that is read. */
+static bool ends_stream(const struct fs_tree *tree, const struct fs_batch *b) {
+  const struct fs_chunk *c = &b->chunk[b->n - 1];
+  const struct fs_item *item = &tree->items[c->item];
+  return item->ino == tree->sources[item->source].last && c->offset + c->plain_len == item->size;
+}
+
+/* Gives batches to the nodes that have room, one to each in turn. */
+static void hand_out_all(struct fs_nodes *n) {
+  struct fs_lead *l = n->lead;
+  uint64_t number;
+  uint32_t full = 0; /* nodes in a row without room */
+  while (full < n->nodes && n->err == 0 && !l->flight[l->handed % l->window].busy) {
+    const struct fs_item *item = fs_pipeline_stream_item(l->pipeline);
+    const uint32_t to = item != NULL ? reader_of(n, item->source) : l->turn;
+    if (item == NULL) l->turn = (l->turn + 1) % n->nodes;
+    if (!has_room(&l->peer[to])) {
+      full = item != NULL ? n->nodes : full + 1;
+      continue;
     }
+    const struct fs_batch *b = fs_pipeline_claim(l->pipeline, &number);
+    if (b == NULL) return;
+    if (item != NULL && ends_stream(l->plan->tree, b)) l->peer[to].streams--;
+    hand_out(n, to, number, b);
+    full = 0;
   }
-  return err;
 }
 
 static fs_err read_chunk(const struct fs_plan *plan, struct fs_chunk *c, struct fs_chunk_block *blocks,
@@ -288,6 +316,7 @@ static fs_err on_encoded(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   b->err = err;
   for (uint32_t i = 0; i < count; i++) l->peer[from].encoded += b->chunk[i].plain_len;
   fs_err bad = read_batch(l->plan, b, in);
+  if (err == -EBADMSG && b->stream != NULL) fs_stream_because(b->stream, fs_in_text(in));
   l->peer[from].unencoded--;
   if (bad == 0) fs_pipeline_encoded(l->pipeline, number);
   return bad;
@@ -299,8 +328,7 @@ static fs_err step(struct fs_pipeline *p) {
   fs_err err = n->lead->pipeline == NULL ? begin_batches(n, p) : 0;
   if (err < 0) return err;
   fs_lead_rates(n);
-  err = hand_out_all(n);
-  if (err < 0) return err;
+  hand_out_all(n);
   if (n->err == 0 && fs_pipeline_claimed(p, fs_pipeline_taken(p)) == NULL && fs_pipeline_taken(p) < n->lead->handed)
     return 0; /* the next batch is encoded */
   return fs_nodes_step(n, fs_now_ns() + TURN_NS);
@@ -386,6 +414,7 @@ static fs_err finish(struct fs_parts *p) {
   FS_AUTO_FREE struct fs_part_state *state = calloc(p->nnew + 1u, sizeof *state);
   if (state == NULL) return -ENOMEM;
   nodes->lead->pipeline = NULL;
+  if (nodes->o.verbose) fs_lead_say_streams(nodes);
   fs_err err = fs_lead_ask_states(nodes, FS_NODES_FINISH, p, state);
   for (uint32_t k = 0; k < p->nnew && err == 0; k++)
     p->out[fs_parts_new(nodes->lead->plan, k)].rec.xxh3 = state[k].xxh3;
@@ -403,6 +432,7 @@ static fs_err seal(struct fs_parts *p, const uint8_t dataset_id[16]) {
 /* At the end, or after a failure or a signal. */
 static void leave(bool keep) {
   nodes->discard = !keep;
+  nodes->leaving = true;
   fs_owner_stop(nodes);
   if (!nodes->over) {
     nodes->over = true;
@@ -424,27 +454,9 @@ static fs_err adopt(const struct fs_target *t) {
   return fs_lead_answers(nodes, FS_NODES_ADOPTED);
 }
 
-static void summary(const struct fs_nodes *n) {
-  char least[32], most[32];
-  uint64_t min = UINT64_MAX, max = 0;
-  FS_AUTO_FREE char *local = fs_prep_name(n->local);
-  for (uint32_t i = 0; i < n->nodes; i++) {
-    min = FS_MIN(min, n->lead->peer[i].staged);
-    max = FS_MAX(max, n->lead->peer[i].staged);
-  }
-  fs_format_size(min, least, sizeof least);
-  fs_format_size(max, most, sizeof most);
-  const bool alike = strcmp(least, most) == 0;
-  printf("  %u node%s with %s%s%s%s%s in %s, where fs-launch --local-dir finds them\n", n->nodes, fs_plural(n->nodes),
-         least, alike ? "" : " to ", alike ? "" : most, n->nodes == 1 ? "" : " each",
-         n->o.update ? " of what is new" : "", local);
-  if (n->o.nodes_only)
-    printf("  the partitions are on these nodes only: if one is lost, so are its files, until pack --update has packed "
-           "them again\n");
-}
-
 int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
   static struct fs_pack_nodes functions = {.walk = walk,
+                                           .scan = scan,
                                            .held = held,
                                            .begin = begin,
                                            .window = window,
@@ -468,7 +480,7 @@ int fs_lead_run(struct fs_nodes *n, int argc, char **argv) {
   fs_pack_nodes = &functions;
   int status = fs_prep_pack(argc, argv);
   bool packed = status == FS_EXIT_OK || status == FS_EXIT_LEFT_OUT;
-  if (packed && lead->adopted) summary(n);
+  if (packed && lead->adopted) fs_lead_summary(n);
   leave(false);
   return packed ? fs_prep_finish(status) : status;
 }

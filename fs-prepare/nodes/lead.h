@@ -14,6 +14,7 @@ struct fs_peer {
   uint64_t encoded, timed;      /* bytes that it has read and encoded; at the last look */
   double rate;                  /* of them, a second */
   uint32_t unencoded, unplaced; /* batches that it has */
+  uint32_t streams;             /* that it reads and whose last batch it has not got */
   uint64_t last;                /* the batch that last had bytes for it, + 1 */
   uint64_t staged;
   bool answered;
@@ -37,8 +38,10 @@ struct fs_lead {
   struct fs_part_state *state; /* [new partition]: as its owners tell it; NULL: they are not asked */
   bool *held;                  /* [old partition]: a node has it; NULL: they are not asked */
   uint32_t held_parts;
-  dev_t *device; /* [source]: of a directory */
-  uint64_t looked_ns;
+  dev_t *device;                /* [source]: of a directory */
+  uint32_t *reader;             /* [source]: of a stream: the node that reads it, + 1; 0: none so far */
+  uint32_t turn;                /* the node that gets the next batch of no stream, if it has room */
+  uint64_t began_ns, looked_ns; /* when it had the plan; of fs_lead_rates */
   bool adopted;
 };
 
@@ -51,7 +54,11 @@ void fs_answers_begin(struct fs_nodes *n);
 /* Waits until all that is placed is in the partitions, then has the owners finish or sync them (kind), and
    stores their states. */
 fs_err fs_lead_ask_states(struct fs_nodes *n, uint32_t kind, const struct fs_parts *p, struct fs_part_state *state);
-/* rates.c. Each second, tells the progress which node is the slowest. */
+/* tell.c. Each second, tells the progress which node is the slowest. */
 void fs_lead_rates(const struct fs_nodes *n);
+/* Tells, for --verbose, how many streams each node has read. */
+void fs_lead_say_streams(const struct fs_nodes *n);
+/* Prints what the pack has left on the nodes. */
+void fs_lead_summary(const struct fs_nodes *n);
 
 #endif

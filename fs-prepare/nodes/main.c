@@ -58,6 +58,7 @@ static int follow(struct fs_nodes *n) {
     for (uint64_t until = fs_now_ns() + LEAD_NS; !n->over && fs_now_ns() < until && err != -EINTR;)
       err = fs_nodes_step(n, until) == -EINTR ? -EINTR : err;
   }
+  fs_scan_stop(n);
   fs_owner_stop(n);
   return err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
 }
@@ -80,6 +81,7 @@ static int run(struct fs_nodes *n, int argc, char **argv) {
   n->emulated = emulated && n->nodes > 1 ? (int)n->rank : -1;
   fs_plan_begin(n);
   fs_walk_begin(n);
+  fs_scan_begin(n);
   fs_encoder_begin(n);
   fs_owner_begin(n);
   int status = n->rank == 0 ? fs_lead_run(n, argc, argv) : follow(n);

@@ -21,6 +21,8 @@ enum fs_nodes_kind {
   FS_NODES_WALK,    /* lead -> others: tasks of the walk */
   FS_NODES_FOUND,   /* others -> lead: what they found, and which tasks are done */
   FS_NODES_WALKED,  /* lead -> others: the walk of this directory is over */
+  FS_NODES_SCAN,    /* lead -> others: an archive whose headers are to be read */
+  FS_NODES_SCANNED, /* others -> lead: what they found in it */
   FS_NODES_PLAN,    /* lead -> all: the local directory, partitions, options, sizes of chunks */
   FS_NODES_CODEC,   /* lead -> all: a row of the table of codecs */
   FS_NODES_READY,   /* node -> lead: how many threads it has */
@@ -42,6 +44,15 @@ enum fs_nodes_kind {
   FS_NODES_FAILED,  /* node -> lead: a line for the user */
   FS_NODES_ALIVE,   /* node -> lead */
   FS_NODES_KINDS
+};
+
+/* The records of FOUND and SCANNED. */
+enum fs_found {
+  FS_FOUND_ITEM,
+  FS_FOUND_PROBLEM,
+  FS_FOUND_TASK,  /* of the walk, for any node */
+  FS_FOUND_BEGIN, /* of an archive: the first bytes of a member */
+  FS_FOUND_DONE   /* of a task, or of the archive */
 };
 
 /* A message that is being made or sent. It grows; if memory is out, sending it fails. */
@@ -83,6 +94,8 @@ struct fs_held;
 struct fs_lead;
 struct fs_lead_walk;
 struct fs_node_walk;
+struct fs_lead_scan;
+struct fs_node_scan;
 
 struct fs_nodes {
   struct fs_net *net;
@@ -118,6 +131,8 @@ struct fs_nodes {
   struct fs_lead *lead;
   struct fs_lead_walk *lead_walk; /* lead: while it walks */
   struct fs_node_walk *node_walk; /* others: the same */
+  struct fs_lead_scan *lead_scan; /* lead: while archives are scanned */
+  struct fs_node_scan *node_scan; /* others: a list of those that they scan */
 };
 
 /* wire.c */
@@ -150,6 +165,24 @@ static inline bool fs_nodes_owns(const struct fs_plan *plan, uint32_t nodes, uin
 void fs_walk_begin(struct fs_nodes *n);
 /* Walks with the threads of all nodes. */
 void fs_walk_lead(struct fs_nodes *n, struct fs_walk *walk);
+/* scan.c. Sets the handlers. */
+void fs_scan_begin(struct fs_nodes *n);
+/* Scans the archives of a tree with the threads of all nodes; scan[i] is of source i. Returns 0, -ENOMEM, or the
+   error of fs_nodes_step. */
+fs_err fs_scan_lead(struct fs_nodes *n, const struct fs_pack_options *o, struct fs_tree *tree, struct fs_scan *scan);
+/* Ends this node's scans. */
+void fs_scan_stop(struct fs_nodes *n);
+/* tell.c. Tells, for --verbose, what the nodes have done since began_ns: each[rank] things of a kind. `of` follows
+   the kind. */
+void fs_nodes_say_each(const struct fs_nodes *n, const char *did, const char *kind, const char *of, uint64_t began_ns,
+                       const uint64_t *each);
+/* found.c. Put a record, or take what follows its number, all in the message. `path` is below the SOURCE. */
+void fs_found_put_item(struct fs_msg *m, const struct fs_item *item, const char *path);
+/* The item's path is below the SOURCE and in the message, and its target in `text`. The caller sets dev, source and
+   depth. Returns 0, -EPROTO or -ENOMEM. */
+fs_err fs_found_take_item(struct fs_in *in, struct fs_arena *text, struct fs_item *item);
+void fs_found_put_problem(struct fs_msg *m, const char *path, const char *what);
+fs_err fs_found_take_problem(struct fs_in *in, const char **path, const char **what);
 /* plan.c. Sets the handlers. */
 void fs_plan_begin(struct fs_nodes *n);
 /* Makes a path absolute. */
@@ -162,9 +195,7 @@ void fs_checkpoints_begin(struct fs_nodes *n, struct fs_pack_nodes *functions);
 void fs_codecs_send(struct fs_nodes *n, const struct fs_pack_codecs *c);
 void fs_encoder_begin(struct fs_nodes *n);
 fs_err fs_encoder_start(struct fs_nodes *n);
-/* For the lead: has this node encode a batch of a stream. The plan is the lead's. */
-fs_err fs_encoder_stream(struct fs_nodes *n, uint64_t number, const struct fs_plan *plan, const struct fs_batch *b);
-/* After a failure: ends the threads, which may use the lead's plan. */
+/* After a failure: ends the threads. */
 void fs_encoder_stop(struct fs_nodes *n);
 void fs_owner_begin(struct fs_nodes *n);
 fs_err fs_owner_start(struct fs_nodes *n);

@@ -9,7 +9,7 @@
 
 #include "nodes.h"
 
-#define SOURCE_LEAST 36u /* bytes of a SOURCE in the message */
+#define SOURCE_LEAST 52u /* bytes of a SOURCE in the message */
 
 void fs_nodes_absolute(const char *path, char out[PATH_MAX]) {
   char joined[2 * PATH_MAX], cwd[PATH_MAX];
@@ -27,8 +27,10 @@ static fs_err open_source(struct fs_nodes *n, struct fs_source *src, struct fs_i
   src->skip = fs_in_u64(in);
   uint64_t size = fs_in_u64(in), sec = fs_in_u64(in);
   uint32_t nsec = fs_in_u32(in);
+  src->tar = fs_in_u32(in) != 0;
+  src->filter = (int)fs_in_u32(in);
+  src->last = fs_in_u64(in);
   if (in->bad || src->path == NULL || src->kind > FS_SOURCE_STREAM) return -EPROTO;
-  if (src->kind == FS_SOURCE_STREAM) return 0; /* the lead reads it */
   int flags = src->kind == FS_SOURCE_DIR ? O_DIRECTORY : O_NONBLOCK | O_NOCTTY;
   fs_err err = src->fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | flags, 0);
   if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
@@ -37,7 +39,7 @@ static fs_err open_source(struct fs_nodes *n, struct fs_source *src, struct fs_i
                          path, strerror(-err));
   src->st.st_size = (off_t)size; /* what the lead has read; each read is compared with it */
   src->st.st_mtim = (struct timespec){.tv_sec = (time_t)sec, .tv_nsec = (long)nsec};
-  return 0;
+  return src->kind == FS_SOURCE_STREAM ? fs_stream_open(src) : 0;
 }
 
 static fs_err open_sources(struct fs_nodes *n, struct fs_in *in) {
@@ -98,7 +100,7 @@ static fs_err read_plan(struct fs_nodes *n, struct fs_in *in) {
 }
 
 static fs_err on_plan(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
-  if (from != 0 || n->owner != NULL || n->node_walk != NULL) return -EPROTO;
+  if (from != 0 || n->owner != NULL || n->node_walk != NULL || n->node_scan != NULL) return -EPROTO;
   fs_err err = read_plan(n, in);
   if (err == 0) err = fs_owner_start(n);
   if (err == 0) err = fs_encoder_start(n);

@@ -22,16 +22,13 @@
 #define GATHER_NS 1000000  /* how long a message waits for more, while tasks are waiting */
 #define MOST_JOBS 4096u
 
-/* The records of FS_NODES_FOUND. */
-enum record { ITEM, PROBLEM, TASK, DONE };
-
 struct fs_lead_walk { /* of the lead, while it walks */
   struct fs_walk *walk;
   struct remote {
     uint32_t jobs, tasks; /* its threads; tasks that it has */
-    uint64_t names;
   } * rank;
-  uint32_t away; /* tasks of all ranks */
+  uint64_t *names; /* [rank]: that it has found */
+  uint32_t away;   /* tasks of all ranks */
   _Atomic bool done;
 };
 
@@ -47,15 +44,6 @@ struct fs_node_walk { /* of another rank, while it walks for the lead */
   uint32_t tasks;     /* whose end no thread has put into a message yet */
   uint64_t sent_ns;
 };
-
-static fs_err threads_start(pthread_t *thread, void *(*fn)(void *), void *ctx) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int made = pthread_create(thread, NULL, fn, ctx);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return -made;
-}
 
 static void put_task(struct fs_msg *m, const char *path, const struct fs_walk_task *t) {
   fs_msg_text(m, path);
@@ -155,26 +143,20 @@ static void *lead_threads(void *arg) {
   return NULL;
 }
 
-static void say_names(const struct fs_nodes *n, const struct fs_lead_walk *l, double seconds) {
-  uint64_t least = UINT64_MAX, most = 0, all = 0;
+static void say_names(const struct fs_nodes *n, const struct fs_lead_walk *l, uint64_t began_ns) {
   FS_AUTO_FREE char *path = fs_prep_name(l->walk->source->path);
-  l->rank[0].names = 0;
-  for (unsigned i = 0; i < l->walk->jobs; i++) l->rank[0].names += l->walk->walkers[i].items.n;
-  l->rank[0].names--; /* SOURCE itself */
-  for (uint32_t i = 0; i < n->nodes; i++) {
-    all += l->rank[i].names;
-    least = FS_MIN(least, l->rank[i].names);
-    most = FS_MAX(most, l->rank[i].names);
-  }
-  fs_say("pack: %u node%s walked %" PRIu64 " name%s of %s in %.2f s, %" PRIu64 " to %" PRIu64 " each", n->nodes,
-         fs_plural(n->nodes), all, fs_plural(all), path, seconds, least, most);
+  FS_AUTO_FREE char *of = NULL;
+  l->names[0] = 0;
+  for (unsigned i = 0; i < l->walk->jobs; i++) l->names[0] += l->walk->walkers[i].items.n;
+  l->names[0]--; /* SOURCE itself */
+  if (asprintf(&of, " of %s", path) >= 0) fs_nodes_say_each(n, "walked", "name", of, began_ns, l->names);
 }
 
 static void lead_walk(struct fs_nodes *n, struct fs_lead_walk *l) {
   pthread_t thread;
-  fs_err err = threads_start(&thread, lead_threads, l);
-  if (err < 0) {
-    fs_walk_stop(l->walk, err);
+  fs_err err = 0;
+  if (!fs_prep_thread(&thread, lead_threads, l)) {
+    fs_walk_stop(l->walk, -EAGAIN);
     return;
   }
   send_source(n, l->walk);
@@ -193,41 +175,35 @@ static void lead_walk(struct fs_nodes *n, struct fs_lead_walk *l) {
 }
 
 void fs_walk_lead(struct fs_nodes *n, struct fs_walk *walk) {
-  struct fs_lead_walk l = {.walk = walk, .rank = calloc(n->nodes, sizeof *l.rank)};
+  struct fs_lead_walk l = {.walk = walk};
   const uint64_t began = fs_now_ns();
-  if (n->nodes == 1 || l.rank == NULL)
+  l.rank = calloc(n->nodes, sizeof *l.rank);
+  l.names = calloc(n->nodes, sizeof *l.names);
+  if (n->nodes == 1 || l.rank == NULL || l.names == NULL)
     fs_walk_threads(walk);
   else
     lead_walk(n, &l);
-  if (n->o.verbose && l.rank != NULL && walk->err == 0) say_names(n, &l, (double)(fs_now_ns() - began) / 1e9);
+  if (n->o.verbose && l.names != NULL && walk->err == 0) say_names(n, &l, began);
   free(l.rank);
+  free(l.names);
 }
 
 static fs_err take_item(struct fs_walker *w, struct fs_in *in) {
-  const char *path = fs_in_path(in);
-  struct fs_item item = {.path = (char *)path, .dev = fs_item_device(w->walk->dev), .source = w->walk->number};
-  const uint32_t mode = fs_in_u32(in);
-  item.size = fs_in_u64(in);
-  item.ino = fs_in_u64(in);
-  item.mtime_sec = (int64_t)fs_in_u64(in);
-  item.mtime_nsec = fs_in_u32(in);
-  item.replicate = fs_in_u32(in) != 0;
-  item.linked = fs_in_u32(in) != 0;
-  const char *target = fs_in_text(in);
-  const bool known = S_ISREG(mode) || ((S_ISDIR(mode) || S_ISLNK(mode)) && item.size == 0);
-  if (in->bad || *path == '\0' || !fits(w->walk, path) || mode > UINT16_MAX || !known || item.size > INT64_MAX ||
-      item.mtime_nsec >= FS_NS_PER_S || strlen(target) >= PATH_MAX)
-    return -EPROTO;
-  item.mode = (uint16_t)mode;
-  item.depth = fs_walk_depth(w->walk, path) & FS_DEPTH_MASK;
-  if (S_ISLNK(mode) && (item.target = fs_arena_text(&w->text, target, strlen(target))) == NULL) return -ENOMEM;
+  struct fs_item item;
+  fs_err err = fs_found_take_item(in, &w->text, &item);
+  if (err < 0) return err;
+  if (item.path[0] == '\0' || !fits(w->walk, item.path)) return -EPROTO;
+  item.dev = fs_item_device(w->walk->dev);
+  item.source = w->walk->number;
+  item.depth = fs_walk_depth(w->walk, item.path) & FS_DEPTH_MASK;
   return fs_walk_add_item(w, &item);
 }
 
 static fs_err take_problem(struct fs_walker *w, struct fs_in *in) {
-  const char *path = fs_in_text(in), *what = fs_in_text(in);
+  const char *path, *what;
+  fs_err err = fs_found_take_problem(in, &path, &what);
   const bool dir = fs_in_u32(in) != 0;
-  if (in->bad || strlen(path) > PATH_MAX + FS_NAME_MAX) return -EPROTO;
+  if (err < 0 || in->bad) return -EPROTO;
   const char *copy = fs_arena_text(&w->text, what, strlen(what));
   return copy != NULL ? fs_walk_add_problem(w, path, copy, dir) : -ENOMEM;
 }
@@ -238,7 +214,8 @@ static fs_err take_task(struct fs_walker *w, struct fs_in *in) {
   return path != NULL ? fs_walk_push(w->walk, path, &task) : -EPROTO;
 }
 
-static fs_err take_done(struct fs_lead_walk *l, struct remote *r, struct fs_in *in) {
+static fs_err take_done(struct fs_lead_walk *l, uint32_t from, struct fs_in *in) {
+  struct remote *r = &l->rank[from];
   struct fs_walk *walk = l->walk;
   struct fs_walker *w = &walk->walkers[walk->jobs];
   const uint64_t names = fs_in_u64(in);
@@ -249,7 +226,7 @@ static fs_err take_done(struct fs_lead_walk *l, struct remote *r, struct fs_in *
   if (in->bad || r->tasks == 0 || !fits(walk, example)) return -EPROTO;
   fs_err err = outside != 0 ? fs_walk_add_outside(w, example) : 0;
   if (outside != 0) w->outside += outside - 1;
-  r->names += names;
+  l->names[from] += names;
   atomic_fetch_add_explicit(&walk->tree->progress->now.names, names, memory_order_relaxed);
   r->tasks--;
   l->away--;
@@ -270,11 +247,11 @@ static fs_err on_found(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   fs_err err = 0;
   while (in->at < in->n && !in->bad && err == 0) {
     const uint32_t record = fs_in_u32(in);
-    err = record == ITEM      ? take_item(w, in)
-          : record == PROBLEM ? take_problem(w, in)
-          : record == TASK    ? take_task(w, in)
-          : record == DONE    ? take_done(l, &l->rank[from], in)
-                              : -EPROTO;
+    err = record == FS_FOUND_ITEM      ? take_item(w, in)
+          : record == FS_FOUND_PROBLEM ? take_problem(w, in)
+          : record == FS_FOUND_TASK    ? take_task(w, in)
+          : record == FS_FOUND_DONE    ? take_done(l, from, in)
+                                       : -EPROTO;
   }
   return err;
 }
@@ -308,21 +285,8 @@ static fs_err pass_on(struct fs_walker *w, bool end) {
   return failed ? -ENOMEM : 0;
 }
 
-static void put_item(struct fs_msg *m, const struct fs_walk *walk, const struct fs_item *item) {
-  fs_msg_u32(m, ITEM);
-  fs_msg_text(m, item->path + walk->source->skip);
-  fs_msg_u32(m, item->mode);
-  fs_msg_u64(m, item->size);
-  fs_msg_u64(m, item->ino);
-  fs_msg_u64(m, (uint64_t)item->mtime_sec);
-  fs_msg_u32(m, item->mtime_nsec);
-  fs_msg_u32(m, item->replicate);
-  fs_msg_u32(m, item->linked);
-  fs_msg_text(m, S_ISLNK(item->mode) ? item->target : "");
-}
-
 static void put_done(struct fs_walker *w) {
-  fs_msg_u32(w->out, DONE);
+  fs_msg_u32(w->out, FS_FOUND_DONE);
   fs_msg_u64(w->out, atomic_exchange(&w->walk->tree->progress->now.names, 0));
   fs_msg_u64(w->out, w->excluded);
   fs_msg_u64(w->out, w->symlinks);
@@ -334,11 +298,10 @@ static void put_done(struct fs_walker *w) {
 }
 
 static fs_err report(struct fs_walker *w, bool end) {
-  for (size_t i = 0; i < w->items.n; i++) put_item(w->out, w->walk, &w->items.item[i]);
+  for (size_t i = 0; i < w->items.n; i++)
+    fs_found_put_item(w->out, &w->items.item[i], w->items.item[i].path + w->walk->source->skip);
   for (size_t i = 0; i < w->nproblems; i++) {
-    fs_msg_u32(w->out, PROBLEM);
-    fs_msg_text(w->out, w->problems[i].path);
-    fs_msg_text(w->out, w->problems[i].what);
+    fs_found_put_problem(w->out, w->problems[i].path, w->problems[i].what);
     fs_msg_u32(w->out, w->problems[i].dir);
     free(w->problems[i].path);
   }
@@ -348,7 +311,7 @@ static fs_err report(struct fs_walker *w, bool end) {
 }
 
 static fs_err give(struct fs_walker *w, const char *path, const struct fs_walk_task *task) {
-  fs_msg_u32(w->out, TASK);
+  fs_msg_u32(w->out, FS_FOUND_TASK);
   put_task(w->out, path, task);
   return w->out->n >= PART ? pass_on(w, false) : 0;
 }
@@ -432,7 +395,7 @@ static fs_err start(struct fs_nodes *n, struct fs_node_walk *p, struct fs_in *in
   p->walk.report = report;
   p->walk.give = give;
   p->walk.busy = 1; /* the lead may send more */
-  return threads_start(&p->thread, node_threads, p);
+  return fs_prep_thread(&p->thread, node_threads, p) ? 0 : -EAGAIN;
 }
 
 static fs_err on_source(struct fs_nodes *n, uint32_t from, struct fs_in *in) {

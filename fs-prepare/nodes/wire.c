@@ -304,12 +304,7 @@ static void *run_aside(void *arg) {
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx) {
   struct aside a = {.fn = fn, .ctx = ctx};
   pthread_t thread;
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int made = pthread_create(&thread, NULL, run_aside, &a);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (made != 0) return fn(ctx);
+  if (!fs_prep_thread(&thread, run_aside, &a)) return fn(ctx);
   while (!atomic_load(&a.done)) {
     if (n->rank != 0 && fs_now_ns() - n->said_ns > ALIVE_NS) {
       fs_nodes_send(n, 0, fs_msg_new(FS_NODES_ALIVE));

@@ -119,7 +119,6 @@ static void read_item(struct fs_nodes *n, struct fs_item *item, struct fs_in *in
   }
   const struct fs_source *src = &n->tree.sources[item->source];
   if (item->path != NULL && strlen(item->path) < src->skip) in->bad = true;
-  if (src->kind == FS_SOURCE_STREAM) in->bad = true; /* the lead reads it */
   item->size = fs_in_u64(in);
   if (item->size > INT64_MAX) in->bad = true;
   item->dev = fs_in_u32(in) != 0 ? fs_item_device(src->st.st_dev) : 0;
@@ -139,7 +138,6 @@ static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
   j->number = fs_in_u64(in);
   j->batch.n = fs_in_u32(in);
   j->batch.err = 0;
-  j->batch.stream = NULL;
   if (j->batch.n == 0 || j->batch.n > FS_BATCH_CHUNKS) return -EPROTO;
   for (uint32_t i = 0; i < j->batch.n && !in->bad; i++) {
     struct fs_item *item = &j->items[i];
@@ -154,7 +152,10 @@ static fs_err read_job(struct fs_nodes *n, struct job *j, struct fs_in *in) {
       return -EPROTO;
     bytes += c.plain_len;
     j->batch.chunk[i] = c;
+    if (fs_item_stream(&n->tree, item) != fs_item_stream(&n->tree, &j->items[0])) return -EPROTO;
   }
+  j->batch.stream = in->bad ? NULL : fs_item_stream(&n->tree, &j->items[0]);
+  if (j->batch.stream != NULL) j->batch.turn = fs_stream_turn(j->batch.stream);
   return in->bad || bytes > FS_MAX(n->plan.chunk, (uint64_t)FS_BATCH_BYTES) ? -EPROTO : 0;
 }
 
@@ -169,20 +170,6 @@ static void begin_job(struct fs_worker *w, struct job *j) {
   list_add(&w->ready, j);
   pthread_cond_signal(&w->more);
   pthread_mutex_unlock(&w->lock);
-}
-
-fs_err fs_encoder_stream(struct fs_nodes *n, uint64_t number, const struct fs_plan *plan, const struct fs_batch *b) {
-  struct job *j = new_job(n->worker);
-  if (j == NULL) return -ENOMEM;
-  j->number = number;
-  j->plan = *plan;
-  j->batch.n = b->n;
-  j->batch.err = 0;
-  j->batch.stream = b->stream;
-  j->batch.turn = b->turn;
-  memcpy(j->batch.chunk, b->chunk, b->n * sizeof b->chunk[0]);
-  begin_job(n->worker, j);
-  return 0;
 }
 
 static fs_err on_work(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
@@ -229,6 +216,7 @@ static void tell_encoded(struct fs_nodes *n, struct job *j) {
     bool failed = j->batch.err < 0 && i + 1 == j->batch.n;
     if (!failed) put_chunk(m, &j->batch.chunk[i]);
   }
+  if (j->batch.err == -EBADMSG && j->batch.stream != NULL) fs_msg_text(m, fs_stream_why(j->batch.stream));
   j->next = n->worker->waiting;
   n->worker->waiting = j;
   fs_nodes_send(n, 0, m);
@@ -362,11 +350,7 @@ fs_err fs_encoder_start(struct fs_nodes *n) {
   pthread_mutex_init(&w->lock, NULL);
   for (size_t i = 0; i < CHOICES; i++) pthread_mutex_init(&w->known[i].choosing, NULL);
   pthread_cond_init(&w->more, NULL);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  while (w->nthreads < n->o.jobs && pthread_create(&w->threads[w->nthreads], NULL, work, w) == 0) w->nthreads++;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  while (w->nthreads < n->o.jobs && fs_prep_thread(&w->threads[w->nthreads], work, w)) w->nthreads++;
   n->tick = tick;
   return w->nthreads != 0 ? 0 : -EAGAIN;
 }

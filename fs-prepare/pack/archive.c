@@ -15,9 +15,8 @@
 
 #include "kinds.h"
 
-#define BEGINS_BYTES (16u << 20)               /* beginnings of members that are kept, of all archives */
-#define BEGINS_SOURCES 256u                    /* archives of which they are kept */
-#define DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
+#define BEGINS_BYTES (16u << 20) /* beginnings of members that are kept, of all archives */
+#define BEGINS_SOURCES 256u      /* archives of which they are kept */
 /* The first pass reads the bytes of compressed tar files, but neither holes nor zip files. A file with holes
    may be as large as in ext4. No compression makes more of a byte than bzip2, from zeros: 1.2 million. */
 #define MOST_HOLES (16ull << 40)
@@ -46,6 +45,10 @@ struct pass {
   uint64_t lost_at;
   uint64_t holes; /* bytes of the files that must have holes */
 };
+
+static bool stopped(const struct pass *p) {
+  return fs_prep_signal != 0 || atomic_load_explicit(&p->scan->stop, memory_order_relaxed);
+}
 
 static fs_err problem(struct pass *p, const char *name, const char *what) {
   return fs_problems_add(&p->scan->problems, name, what);
@@ -128,7 +131,7 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
       .path = copy(p, path),
       .target = target != NULL ? copy(p, target) : NULL,
       .size = file ? (uint64_t)archive_entry_size(e) : 0,
-      .dev = DEVICE(p->number),
+      .dev = FS_ARCHIVE_DEVICE(p->number),
       .ino = p->src->kind == FS_SOURCE_FLAT ? fs_reader_at(&p->r) : p->seq,
       .mtime_sec = archive_entry_mtime(e),
       .mtime_nsec = nsec >= 0 && nsec < 1000000000 ? (uint32_t)nsec : 0,
@@ -201,7 +204,7 @@ static int skip_data(struct pass *p, struct fs_begin *begin) {
     return archive_read_data_skip(p->r.a);
   }
   for (;;) {
-    if (fs_prep_signal != 0) return ARCHIVE_EOF;
+    if (stopped(p)) return ARCHIVE_EOF;
     int got = archive_read_data_block(p->r.a, &data, &n, &at);
     if (got != ARCHIVE_OK && got != ARCHIVE_WARN) return got;
     if (begin != NULL && at >= 0 && (uint64_t)at < begin->n)
@@ -251,7 +254,7 @@ static fs_err read_headers(struct pass *p) {
   struct archive_entry *e;
   fs_err err = 0;
   while (err == 0) {
-    if (fs_prep_signal != 0) return -EINTR;
+    if (stopped(p)) return -EINTR;
     int got = fs_reader_next(&p->r, &e);
     if (got == 0) return 0;
     if (p->seq++ == FS_MAX_ENTRIES) return problem(p, "", "has more members than a dataset can hold");
@@ -409,11 +412,15 @@ static fs_err scan_passes(const struct fs_pack_options *o, struct fs_source *src
   }
 }
 
+uint64_t fs_archive_begins(const struct fs_pack_options *o, uint32_t number) {
+  const bool some = o->codec == FS_CHOOSE_AUTO && number < BEGINS_SOURCES;
+  return some ? BEGINS_BYTES / FS_MIN(o->nsources, BEGINS_SOURCES) : 0;
+}
+
 void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out) {
-  if (o->codec == FS_CHOOSE_AUTO && number < BEGINS_SOURCES)
-    src->begins.most = BEGINS_BYTES / FS_MIN(o->nsources, BEGINS_SOURCES);
+  src->begins.most = fs_archive_begins(o, number);
   const struct fs_archive_test test = fs_archive_test_start(src);
   out->err = scan_passes(o, src, number, out);
-  const bool good = fs_archive_test_end(&test, out->err == 0);
+  const bool good = fs_archive_test_end(&test, out);
   if (out->err == 0 && !good) out->err = refuse_all(out, test.tool);
 }

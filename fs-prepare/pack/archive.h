@@ -35,7 +35,6 @@ const char *fs_archive_why(struct archive *a);
 /* Reads the next n bytes of a member. No member before it can be read after that. Returns 0, or a negative
    errno: -EBADMSG if the member is damaged, which fs_stream_why explains. One thread. */
 fs_err fs_stream_next(struct fs_stream *s, const struct fs_item *item, uint8_t *out, size_t n);
-const char *fs_stream_why(const struct fs_stream *s);
 
 /* archive_test.c: `gzip -t` and the like, beside the first pass. */
 struct fs_archive_test {
@@ -43,8 +42,8 @@ struct fs_archive_test {
   pid_t pid;        /* -1: nothing runs */
 };
 struct fs_archive_test fs_archive_test_start(const struct fs_source *src);
-/* Waits for the end, or if the result is not `wanted`, ends it. Returns false if the tool refused the
+/* Waits for the end, or if the scan has failed or is stopped, ends it. Returns false if the tool refused the
    archive. */
-bool fs_archive_test_end(const struct fs_archive_test *t, bool wanted);
+bool fs_archive_test_end(const struct fs_archive_test *t, const struct fs_scan *scan);
 
 #endif

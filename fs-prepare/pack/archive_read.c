@@ -17,10 +17,10 @@ struct fs_stream {
   struct fs_reader r;
   uint64_t member;  /* number of the current member; 0: none */
   uint64_t at;      /* bytes of it that were read */
-  uint64_t last;    /* the last member that is read: after it the decoder's memory is freed */
+  uint8_t choice;   /* of the current member, if it is large */
   uint64_t damaged; /* number of a member that cannot be read to its end */
   char why[256];    /* of an error */
-  uint64_t claimed; /* turns that were given out; under the pipeline's lock */
+  uint64_t claimed; /* turns that were given out, by one thread at a time */
   pthread_mutex_t lock;
   pthread_cond_t next;
   uint64_t turn; /* whose turn it is */
@@ -47,10 +47,6 @@ void fs_stream_close(struct fs_stream *s) {
   pthread_mutex_destroy(&s->lock);
   pthread_cond_destroy(&s->next);
   free(s);
-}
-
-void fs_stream_last(struct fs_stream *s, uint64_t member) {
-  s->last = member;
 }
 
 uint64_t fs_stream_turn(struct fs_stream *s) {
@@ -81,7 +77,7 @@ static void end_turn(struct fs_stream *s) {
 
 static fs_err because(struct fs_stream *s, const char *why) {
   if (archive_errno(s->r.a) == ENOMEM) return -ENOMEM;
-  snprintf(s->why, sizeof s->why, "%s", why);
+  fs_stream_because(s, why);
   return -EBADMSG;
 }
 
@@ -133,6 +129,10 @@ const char *fs_stream_why(const struct fs_stream *s) {
   return s->why;
 }
 
+void fs_stream_because(struct fs_stream *s, const char *why) {
+  snprintf(s->why, sizeof s->why, "%s", why);
+}
+
 static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const struct fs_chunk *c, uint8_t *plain) {
   struct fs_item *item = &plan->tree->items[c->item];
   fs_err err = s->damaged == item->ino ? -EBADMSG : find_member(s, item);
@@ -141,11 +141,15 @@ static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const 
     const size_t n = (size_t)FS_MIN(item->size - s->at, plan->chunk);
     const bool last = s->at == c->offset;
     err = read_full(s, plain, n);
-    if (err == 0 && begin) fs_choose_by_begin(plan, item, plain, n);
+    if (err == 0 && begin) {
+      fs_choose_by_begin(plan, item, plain, n);
+      s->choice = atomic_load(&item->choice);
+    }
     if (err < 0 || last) break;
   }
+  if (err == 0 && !c->whole) atomic_store(&item->choice, s->choice); /* a node has an item of its own for each batch */
   if (err == 0 && s->at == item->size) err = check_end(s);
-  if (err == 0 && s->at == item->size && item->ino == s->last) fs_reader_close(&s->r);
+  if (err == 0 && s->at == item->size && item->ino == s->src->last) fs_reader_close(&s->r);
   if (err == -EBADMSG) s->damaged = item->ino;
   return err;
 }

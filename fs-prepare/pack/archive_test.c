@@ -54,11 +54,11 @@ struct fs_archive_test fs_archive_test_start(const struct fs_source *src) {
   return t;
 }
 
-bool fs_archive_test_end(const struct fs_archive_test *t, bool wanted) {
+bool fs_archive_test_end(const struct fs_archive_test *t, const struct fs_scan *scan) {
   int status = 0;
   pid_t got = 0;
   while (t->pid >= 0 && got == 0) {
-    if (!wanted || fs_prep_signal != 0) kill(t->pid, SIGKILL);
+    if (scan->err < 0 || fs_prep_signal != 0 || atomic_load(&scan->stop)) kill(t->pid, SIGKILL);
     got = waitpid(t->pid, &status, WNOHANG);
     if (got == 0) usleep(10000);
   }

@@ -67,7 +67,7 @@ static void take_run(const struct fs_plan *plan, struct run *r, uint32_t *out, u
 
 /* Lets STREAMS_AT_ONCE streams take turns, so that the threads decompress several at once. The next
    turn has the one with the fewest bytes so far. A stream that ends gives its place to the next. */
-#define STREAMS_AT_ONCE 8u
+#define STREAMS_AT_ONCE 16u
 static fs_err interleave(struct fs_plan *plan, struct run *runs, uint32_t nruns, uint64_t from) {
   uint32_t *out = malloc((plan->norder - from + 1) * sizeof *out);
   uint64_t n = 0;
@@ -102,7 +102,7 @@ static fs_err order_streams(struct fs_plan *plan) {
   while (from < plan->norder && fs_item_stream(tree, &tree->items[plan->order[from]]) == NULL) from++;
   for (uint64_t i = from; i < plan->norder; i++) {
     const uint32_t source = tree->items[plan->order[i]].source;
-    fs_stream_last(tree->sources[source].stream, tree->items[plan->order[i]].ino);
+    tree->sources[source].last = tree->items[plan->order[i]].ino;
     if (i == from || tree->items[plan->order[i - 1]].source != source) runs[nruns++].at = i;
     runs[nruns - 1].end = i + 1;
   }

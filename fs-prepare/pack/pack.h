@@ -263,8 +263,8 @@ void fs_pipeline_stop(struct fs_pipeline *p);
 /* For fs_pack_nodes, in the thread that calls fs_pipeline_next. Claims the next batch and stores its
    number, if one is left and the ring has room; else returns NULL. */
 struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number);
-/* Returns true if the next batch comes from a stream, which only this process reads. */
-bool fs_pipeline_at_stream(const struct fs_pipeline *p);
+/* Returns the first item of the next batch, if it comes from a stream; else NULL. */
+const struct fs_item *fs_pipeline_stream_item(const struct fs_pipeline *p);
 /* Returns a batch that is claimed and not done, or NULL. */
 struct fs_batch *fs_pipeline_claimed(struct fs_pipeline *p, uint64_t number);
 void fs_pipeline_encoded(struct fs_pipeline *p, uint64_t number);
@@ -464,6 +464,9 @@ struct fs_walk;
 struct fs_pack_nodes {
   uint32_t nodes;
   void (*walk)(struct fs_walk *walk); /* as fs_walk_threads, with threads of all nodes */
+  /* Scans all archives into scan[source]. Returns 0, or a negative errno, after a line unless it is -ENOMEM or
+     -EINTR. */
+  fs_err (*scan)(const struct fs_pack_options *o, struct fs_tree *tree, struct fs_scan *scan);
   /* Sets held[p] for each partition of DATASET that a node has staged. The nodes keep these until the end. */
   fs_err (*held)(const struct fs_dataset *old, const char *local_dir, bool *held);
   fs_err (*begin)(const struct fs_plan *plan, const struct fs_target *t); /* before the pipeline starts */

@@ -113,16 +113,6 @@ static void *work(void *arg) {
   return NULL;
 }
 
-static unsigned start_threads(struct fs_pipeline *p, unsigned jobs) {
-  unsigned n = 0;
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the main thread */
-  while (n < jobs && pthread_create(&p->threads[n], NULL, work, p) == 0) n++;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return n;
-}
-
 struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, uint64_t offset) {
   const unsigned jobs = fs_pack_nodes != NULL ? 0 : plan->opts->jobs;
   const uint64_t nslots = fs_pack_nodes != NULL ? fs_pack_nodes->window() : AHEAD + 2ull * jobs;
@@ -136,14 +126,14 @@ struct fs_pipeline *fs_pipeline_start(const struct fs_plan *plan, uint64_t at, u
   pthread_cond_init(&p->room, NULL);
   pthread_cond_init(&p->done, NULL);
   p->threads = calloc(jobs + 1u, sizeof *p->threads);
-  if (p->threads != NULL) p->nthreads = start_threads(p, jobs);
+  while (p->threads != NULL && p->nthreads < jobs && fs_prep_thread(&p->threads[p->nthreads], work, p)) p->nthreads++;
   if (p->nthreads != 0 || (p->threads != NULL && jobs == 0)) return p;
   fs_pipeline_stop(p);
   return NULL;
 }
 
-bool fs_pipeline_at_stream(const struct fs_pipeline *p) {
-  return cursor_ready(p) && fs_item_stream(p->plan->tree, next_item(p)) != NULL;
+const struct fs_item *fs_pipeline_stream_item(const struct fs_pipeline *p) {
+  return cursor_ready(p) && fs_item_stream(p->plan->tree, next_item(p)) != NULL ? next_item(p) : NULL;
 }
 
 struct fs_batch *fs_pipeline_claim(struct fs_pipeline *p, uint64_t *number) {

@@ -293,11 +293,10 @@ static void scan_one(void *ctx, uint64_t i) {
   if (s->tree->sources[i].kind != FS_SOURCE_DIR) fs_archive_scan(s->o, &s->tree->sources[i], (uint32_t)i, &s->scan[i]);
 }
 
-/* Tells the problems of all archives, and takes their items. */
-static fs_err take_scans(struct scans *s) {
+/* Tells the problems of all archives, and takes their items, unless there was an error. Frees the scans. */
+static fs_err take_scans(struct scans *s, fs_err err) {
   struct fs_tree *tree = s->tree;
   uint64_t problems = 0;
-  fs_err err = 0;
   for (uint32_t i = 0; i < tree->nsources; i++) {
     struct fs_scan *scan = &s->scan[i];
     if (err == 0) err = scan->err;
@@ -306,6 +305,7 @@ static fs_err take_scans(struct scans *s) {
     tree->absolute += scan->absolute;
     tree->excluded += scan->excluded;
     if (err == 0 && s->o->keep_going) err = fs_left_out_take(&tree->left_out, &tree->sources[i], &scan->problems);
+    if (err < 0) fs_problems_free(&scan->problems);
     fs_problems_say(&scan->problems, tree->sources[i].path);
     if (err == 0) err = fs_tree_take(tree, &scan->items);
     free(scan->items.item);
@@ -319,8 +319,12 @@ static fs_err take_scans(struct scans *s) {
 static fs_err scan_archives(const struct fs_pack_options *o, struct fs_tree *tree) {
   struct scans s = {.o = o, .tree = tree, .scan = calloc(tree->nsources, sizeof *s.scan)};
   if (s.scan == NULL) return -ENOMEM;
-  fs_prep_parallel(o->jobs, tree->nsources, scan_one, &s);
-  fs_err err = take_scans(&s);
+  fs_err err = 0;
+  if (fs_pack_nodes != NULL && fs_pack_nodes->nodes > 1)
+    err = fs_pack_nodes->scan(o, tree, s.scan);
+  else
+    fs_prep_parallel(o->jobs, tree->nsources, scan_one, &s);
+  err = take_scans(&s, err);
   free(s.scan);
   for (uint32_t i = 0; i < tree->nsources && err == 0; i++)
     if (tree->sources[i].kind == FS_SOURCE_STREAM) err = fs_stream_open(&tree->sources[i]);

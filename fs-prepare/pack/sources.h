@@ -57,6 +57,7 @@ struct fs_source {
   bool untested;            /* its own program does not test it: who reads it has checksums of its own */
   struct stat st;           /* of an archive */
   struct fs_stream *stream; /* for STREAM: its state in the second pass */
+  uint64_t last;            /* for STREAM: the last member that is read; after it the decoder's memory is freed */
   struct fs_begins begins;  /* for STREAM and --codec auto, until the codecs are chosen */
 };
 
@@ -106,10 +107,14 @@ struct fs_scan {
   uint64_t absolute; /* names that began with '/' */
   uint64_t excluded; /* names that match --exclude */
   fs_err err;
+  _Atomic bool stop; /* set by another thread: ends the scan with -EINTR */
 };
+#define FS_ARCHIVE_DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
 /* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, with the reason, or
    -ENOMEM. */
 int fs_archive_probe(struct fs_source *src, char *why, size_t size);
+/* Returns how many bytes of beginnings of an archive's members are kept. */
+uint64_t fs_archive_begins(const struct fs_pack_options *o, uint32_t number);
 /* Reads all headers of an archive. If a FLAT one has a sparse member, it becomes a STREAM. For a compressed one this
    decompresses all of it. The result is in out->err: 0, -ENOMEM or -EINTR. Any thread, one for each archive. */
 void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uint32_t number, struct fs_scan *out);
@@ -117,11 +122,9 @@ void fs_archive_scan(const struct fs_pack_options *o, struct fs_source *src, uin
 /* Returns the stream that an item comes from, or NULL if it can be opened. */
 struct fs_stream *fs_item_stream(const struct fs_tree *tree, const struct fs_item *item);
 fs_err fs_stream_open(struct fs_source *src);
-/* Tells which member is the last one that will be read. */
-void fs_stream_last(struct fs_stream *s, uint64_t member);
 void fs_stream_close(struct fs_stream *s);
-/* Returns the number of a batch's turn at its stream. The pipeline calls it when a batch is claimed,
-   with its lock. */
+/* Returns the number of the next turn at a stream. The batches must take their numbers in the order of the
+   plan, one at a time: the pipeline with its lock, or the main thread of the node that reads the stream. */
 uint64_t fs_stream_turn(struct fs_stream *s);
 /* Waits for the batch's turn, and reads the plain bytes of its chunks one behind the other. Sets
    batch->err and batch->n like fs_encode_batch. Chooses the codec of large files at their begin.
@@ -129,6 +132,9 @@ uint64_t fs_stream_turn(struct fs_stream *s);
 void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain);
 /* Ends all turns, if a claimed batch is never read. */
 void fs_stream_fail(struct fs_stream *s, fs_err err);
+/* The reason for -EBADMSG, and how the lead takes it over from the node that has read the stream. */
+const char *fs_stream_why(const struct fs_stream *s);
+void fs_stream_because(struct fs_stream *s, const char *why);
 /* Prints one line about an error of fs_stream_read. */
 void fs_stream_say(const struct fs_source *src, const struct fs_item *item, fs_err err);
 

@@ -71,14 +71,6 @@ static void *work(void *arg) {
   return NULL;
 }
 
-static void start_threads(struct fs_writer *w) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the main thread */
-  while (w->nthreads < THREADS && pthread_create(&w->threads[w->nthreads], NULL, work, w) == 0) w->nthreads++;
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
 struct fs_writer *fs_writer_start(uint32_t files) {
   const uint32_t n = files + SPARE;
   struct fs_writer *w = calloc(1, sizeof *w + n * sizeof w->buf[0]);
@@ -91,7 +83,7 @@ struct fs_writer *fs_writer_start(uint32_t files) {
   pthread_cond_init(&w->done, NULL);
   w->last = &w->first;
   if (fs_sys_mmap_failed(w->slab)) w->slab = NULL;
-  if (w->slab != NULL) start_threads(w);
+  while (w->slab != NULL && w->nthreads < THREADS && fs_prep_thread(&w->threads[w->nthreads], work, w)) w->nthreads++;
   if (w->nthreads == 0) {
     fs_writer_stop(w);
     return NULL;

@@ -33,7 +33,7 @@ case $target in
     ;;
   *nodes*) # eight bytes change one message: which, how, where, a value
     "$python" -c 'import struct, sys
-for message in range(45 if "lead" in sys.argv[2] else 20):
+for message in range(60 if "lead" in sys.argv[2] else 26):
   for how in (message % 10, (message + 5) % 10):
     with open("%s/seed-%d-%d" % (sys.argv[1], message, how), "wb") as f:
       f.write(struct.pack("<BBHI", message, how, 4 + 4 * (message % 7), how) + b"abcd" * 4)' "$corpus" "$target"

@@ -7,6 +7,8 @@
 #ifndef FS_TEST_FUZZ_NODES_H
 #define FS_TEST_FUZZ_NODES_H
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <dirent.h>
 #include <fcntl.h>
 #if __has_include(<linux/landlock.h>)
@@ -184,6 +186,7 @@ static void begin_nodes(struct fs_nodes *n, uint32_t rank, uint32_t nodes,
   n->emulated = (int)rank;
   fs_plan_begin(n);
   fs_walk_begin(n);
+  fs_scan_begin(n);
   fs_encoder_begin(n);
   fs_owner_begin(n);
 }
@@ -324,6 +327,41 @@ static void make_source(void) {
   }
   write_file("source/large", 65000, 'L');
   if (symlink("large", path_of(path, "source/link")) < 0) abort();
+}
+
+#define MEMBERS 3u
+#define MEMBER_TIME 1000000000
+
+static const char *member_name(char out[8], char first, unsigned number) {
+  snprintf(out, 8, "%c%u", first, number);
+  return out;
+}
+
+static size_t member_size(unsigned number) {
+  return 100ul * number;
+}
+
+/* Makes a compressed tar file beside SOURCE. Its members have numbers from 1 on, and `first` begins their names. */
+static void make_archive(const char *name, char first) {
+  static const char bytes[100 * MEMBERS] = "bytes";
+  char path[PATH_MAX], member[8];
+  struct archive *a = archive_write_new();
+  struct archive_entry *e = archive_entry_new();
+  bool good = a != NULL && e != NULL && archive_write_set_format_ustar(a) == ARCHIVE_OK &&
+              archive_write_add_filter_gzip(a) == ARCHIVE_OK &&
+              archive_write_open_filename(a, path_of(path, name)) == ARCHIVE_OK;
+  for (unsigned i = 1; i <= MEMBERS && good; i++) {
+    archive_entry_clear(e);
+    archive_entry_set_pathname(e, member_name(member, first, i));
+    archive_entry_set_size(e, (int64_t)member_size(i));
+    archive_entry_set_filetype(e, AE_IFREG);
+    archive_entry_set_perm(e, 0600);
+    archive_entry_set_mtime(e, MEMBER_TIME, 0);
+    good = archive_write_header(a, e) == ARCHIVE_OK && archive_write_data(a, bytes, member_size(i)) >= 0;
+  }
+  if (!good || archive_write_close(a) != ARCHIVE_OK) abort();
+  archive_entry_free(e);
+  archive_write_free(a);
 }
 
 #endif

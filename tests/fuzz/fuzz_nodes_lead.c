@@ -28,7 +28,7 @@ static void put_items(struct fs_msg *m) {
   for (size_t i = 0; i < FS_ARRAY_LEN(item); i++) {
     if (stat(path_of(path, "source/excluded/x"), &st) < 0) abort();
     if (!S_ISREG(item[i].mode)) st = (struct stat){0};
-    fs_msg_u32(m, 0);
+    fs_msg_u32(m, FS_FOUND_ITEM);
     fs_msg_text(m, item[i].path);
     fs_msg_u32(m, item[i].mode);
     fs_msg_u64(m, (uint64_t)st.st_size);
@@ -52,13 +52,13 @@ static void found(uint32_t to, struct fs_in *tasks) {
     const uint32_t replicate = fs_in_u32(tasks);
     fs_in_u32(tasks);
     const uint32_t n = fs_in_u32(tasks);
-    fs_msg_u32(m, 2);
+    fs_msg_u32(m, FS_FOUND_TASK);
     fs_msg_text(m, path);
     fs_msg_u32(m, replicate);
     fs_msg_u32(m, 1);
     fs_msg_u32(m, n);
     fs_msg_put(m, fs_in_get(tasks, n), n);
-    fs_msg_u32(m, 3);
+    fs_msg_u32(m, FS_FOUND_DONE);
     for (unsigned i = 0; i < 4; i++) fs_msg_u64(m, i == 0);
     fs_msg_text(m, "");
   }
@@ -69,6 +69,32 @@ static void begin_walk(uint32_t to, struct fs_in *source) {
   struct fs_msg *m = fs_msg_new(FS_NODES_FOUND);
   fs_msg_u32(m, fs_in_u32(source));
   fs_msg_u32(m, 1);
+  arrive(to, m);
+}
+
+/* What is in an archive: true, since the lead may have to read it. */
+static void scanned(uint32_t to, struct fs_in *scan) {
+  struct fs_msg *m = fs_msg_new(FS_NODES_SCANNED);
+  const uint32_t number = fs_in_u32(scan);
+  char name[8];
+  fs_msg_u32(m, number);
+  for (unsigned i = 1; i <= MEMBERS; i++) {
+    fs_msg_u32(m, FS_FOUND_ITEM);
+    fs_msg_text(m, member_name(name, (char)('p' + number), i));
+    fs_msg_u32(m, S_IFREG | 0600);
+    fs_msg_u64(m, member_size(i));
+    fs_msg_u64(m, i);
+    fs_msg_u64(m, MEMBER_TIME);
+    for (unsigned k = 0; k < 3; k++) fs_msg_u32(m, 0);
+    fs_msg_text(m, "");
+  }
+  fs_msg_u32(m, FS_FOUND_BEGIN);
+  fs_msg_u64(m, 2);
+  fs_msg_u32(m, 5);
+  fs_msg_put(m, "bytes", 5);
+  fs_msg_u32(m, FS_FOUND_DONE);
+  fs_msg_u32(m, FS_SOURCE_STREAM);
+  for (unsigned i = 0; i < 3; i++) fs_msg_u64(m, 0);
   arrive(to, m);
 }
 
@@ -182,6 +208,9 @@ static void on_message(uint32_t to, struct fs_in *m) {
   case FS_NODES_WALK:
     found(to, m);
     break;
+  case FS_NODES_SCAN:
+    scanned(to, m);
+    break;
   case FS_NODES_PLAN:
     ready(to);
     break;
@@ -231,14 +260,17 @@ static void make_more(void) {
     write_file(path, 1 + i, 'm');
   }
   write_file("source/excluded/x", 300, 'x');
+  make_archive("source1.tar.gz", 'q'); /* by their numbers: SOURCE is 0 */
+  make_archive("source2.tar.gz", 'r');
   confine();
 }
 
 static int pack(void) {
-  char source[PATH_MAX], dataset[PATH_MAX], local[PATH_MAX];
-  char words[][24] = {"pack", "--codec",   "lz4",      "--block-size",   "16K", "--partitions", "3", "--jobs",
-                      "1",    "--exclude", "excluded", "--node-timeout", "60",  "--local-dir"};
-  char *argv[FS_ARRAY_LEN(words) + 4];
+  char source[PATH_MAX], archive[OTHERS][PATH_MAX], dataset[PATH_MAX], local[PATH_MAX];
+  char words[][24] = {"pack", "--codec",  "lz4",   "--block-size", "16K",      "--partitions",
+                      "3",    "--jobs",   "1",     "--exclude",    "excluded", "--node-timeout",
+                      "60",   "--shards", "merge", "--mount",      "/m",       "--local-dir"};
+  char *argv[FS_ARRAY_LEN(words) + 4 + OTHERS];
   int argc = 0;
   for (size_t i = 0; i < FS_ARRAY_LEN(words); i++) argv[argc++] = words[i];
   path_of(source, "source");
@@ -246,6 +278,11 @@ static int pack(void) {
   path_of(local, "local");
   argv[argc++] = local;
   argv[argc++] = source;
+  for (unsigned i = 0; i < OTHERS; i++) {
+    char name[] = {'s', 'o', 'u', 'r', 'c', 'e', (char)('1' + i), '.', 't', 'a', 'r', '.', 'g', 'z', '\0'};
+    path_of(archive[i], name);
+    argv[argc++] = archive[i];
+  }
   argv[argc++] = dataset;
   argv[argc] = NULL;
   if (fs_pack_options_parse(&rank.o, argc, argv) < 0) abort();
@@ -267,6 +304,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   free(rank.lead->seq);
   free(rank.lead->new_of);
   free(rank.lead->device);
+  free(rank.lead->reader);
   free(rank.lead);
   fs_pack_options_free(&rank.o);
   if (status != FS_EXIT_OK && (status != FS_EXIT_FAILED || nedits == 0)) abort();

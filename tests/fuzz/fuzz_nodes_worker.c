@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rank 1 of a pack over two nodes, which hears a lead: it walks, encodes, and writes partitions. The
+ * Rank 1 of a pack over two nodes, which hears a lead: it walks, scans, encodes, and writes partitions. The
  * lead's messages are those of a real pack, as fuzz_nodes.h says.
  */
 #include "../../fs-prepare/nodes/walk.c" /* its threads are ended here */
@@ -19,15 +19,15 @@ static void hear_found(struct fs_in *m) {
   fs_in_get(m, 8);
   while (m->at < m->n) {
     const uint32_t record = fs_in_u32(m);
-    if (record != DONE) fs_in_text(m);
-    if (record == ITEM) fs_in_get(m, 40);
-    if (record == ITEM || record == PROBLEM) fs_in_text(m);
-    if (record == PROBLEM) fs_in_u32(m);
-    if (record == TASK) fs_in_get(m, 8);
-    if (record == TASK) fs_in_get(m, fs_in_u32(m));
-    if (record == DONE) fs_in_get(m, 32);
-    if (record == DONE) fs_in_text(m);
-    tasks_done += record == DONE;
+    if (record != FS_FOUND_DONE) fs_in_text(m);
+    if (record == FS_FOUND_ITEM) fs_in_get(m, 40);
+    if (record == FS_FOUND_ITEM || record == FS_FOUND_PROBLEM) fs_in_text(m);
+    if (record == FS_FOUND_PROBLEM) fs_in_u32(m);
+    if (record == FS_FOUND_TASK) fs_in_get(m, 8);
+    if (record == FS_FOUND_TASK) fs_in_get(m, fs_in_u32(m));
+    if (record == FS_FOUND_DONE) fs_in_get(m, 32);
+    if (record == FS_FOUND_DONE) fs_in_text(m);
+    tasks_done += record == FS_FOUND_DONE;
   }
 }
 
@@ -113,6 +113,35 @@ static bool walk_all(void) {
   return tell(m, FS_NODES_KINDS);
 }
 
+static bool scan_archive(void) {
+  char path[PATH_MAX];
+  struct stat st;
+  struct fs_msg *m = fs_msg_new(FS_NODES_SCAN);
+  if (stat(path_of(path, "source.tar.gz"), &st) < 0) abort();
+  fs_msg_u32(m, 1);
+  fs_msg_text(m, path);
+  fs_msg_text(m, "pre/fix");
+  fs_msg_u64(m, (uint64_t)st.st_size);
+  fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
+  fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+  return tell(m, FS_NODES_SCANNED);
+}
+
+static void put_source(struct fs_msg *m, const char *name, uint32_t kind) {
+  char path[PATH_MAX];
+  struct stat st;
+  if (stat(path_of(path, name), &st) < 0) abort();
+  fs_msg_text(m, path);
+  fs_msg_u32(m, kind);
+  fs_msg_u64(m, 0);
+  fs_msg_u64(m, (uint64_t)st.st_size);
+  fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
+  fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+  fs_msg_u32(m, kind == FS_SOURCE_STREAM);
+  fs_msg_u32(m, kind == FS_SOURCE_STREAM ? ARCHIVE_FILTER_GZIP : 0);
+  fs_msg_u64(m, MEMBERS);
+}
+
 static struct fs_msg *plan_message(void) {
   char path[PATH_MAX];
   const uint8_t kinds[FS_KINDS_MAX] = {FS_CODEC_LZ4, 2, FS_CODEC_RAW, 3};
@@ -125,11 +154,9 @@ static struct fs_msg *plan_message(void) {
   fs_msg_u64(m, 1 << 20);
   fs_msg_u64(m, 32 << 10);
   fs_msg_put(m, kinds, sizeof kinds);
-  fs_msg_u32(m, 1);
-  fs_msg_text(m, path_of(path, "source"));
-  fs_msg_u32(m, FS_SOURCE_DIR);
-  for (unsigned i = 0; i < 3; i++) fs_msg_u64(m, 0);
-  fs_msg_u32(m, 0);
+  fs_msg_u32(m, 2);
+  put_source(m, "source", FS_SOURCE_DIR);
+  put_source(m, "source.tar.gz", FS_SOURCE_STREAM);
   return m;
 }
 
@@ -177,6 +204,22 @@ static void chunk(struct fs_msg *m, uint64_t item, const char *path, uint64_t of
   fs_msg_u64(m, n);
 }
 
+static void member(struct fs_msg *m, uint64_t item, unsigned which) {
+  char name[8];
+  fs_msg_u64(m, item);
+  fs_msg_text(m, member_name(name, 'm', which));
+  fs_msg_u32(m, 1);
+  fs_msg_u64(m, member_size(which));
+  fs_msg_u32(m, 0);
+  fs_msg_u64(m, which);
+  fs_msg_u64(m, MEMBER_TIME);
+  fs_msg_u32(m, 0);
+  fs_msg_u32(m, S_IFREG | 0600);
+  for (unsigned i = 0; i < 3; i++) fs_msg_u32(m, 0);
+  fs_msg_u64(m, 0);
+  fs_msg_u64(m, member_size(which));
+}
+
 struct part {
   uint64_t seq, size;
 };
@@ -211,6 +254,13 @@ static bool batches(struct part *p) {
     fs_msg_u32(m, 1);
     chunk(m, 4, "large", part / 2 * (32ul << 10), part == 0 ? 32 << 10 : 65000 - (32 << 10));
     if (!tell(m, FS_NODES_ENCODED) || !place(p, part)) return false;
+  }
+  for (unsigned turn = 0; turn < 2; turn++) { /* of the archive: member 2 is passed over */
+    m = fs_msg_new(FS_NODES_WORK);
+    fs_msg_u64(m, 4 + turn);
+    fs_msg_u32(m, 1);
+    member(m, 5 + turn, 1 + 2 * turn);
+    if (!tell(m, FS_NODES_ENCODED) || !place(p, 1)) return false;
   }
   return true;
 }
@@ -251,7 +301,8 @@ static bool tell_path(uint32_t kind, const char *name, uint32_t answer) {
 /* Returns true if the rank came to the end. */
 static bool whole_pack(void) {
   struct part p[3] = {{0, FS_PART_HEADER_SIZE}, {0, FS_PART_HEADER_SIZE}, {0, FS_PART_HEADER_SIZE}};
-  if (!walk_all() || !tell(plan_message(), FS_NODES_READY) || !codecs() || !open_dirs()) return false;
+  if (!walk_all() || !scan_archive() || !tell(plan_message(), FS_NODES_READY) || !codecs() || !open_dirs())
+    return false;
   if (!batches(p) || !other_bytes(p) || !ask(FS_NODES_SYNC, p) || !ask(FS_NODES_FINISH, p)) return false;
   struct fs_msg *m = fs_msg_new(FS_NODES_SEAL);
   fs_msg_put(m, "0123456789abcdef", 16);
@@ -273,20 +324,27 @@ static void end_walk(void) {
   node_walk_free(p);
 }
 
+static void make_all(void) {
+  make_source();
+  make_archive("source.tar.gz", 'm');
+  confine();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char path[PATH_MAX];
-  if (top[0] == '\0') make_source(), confine();
+  if (top[0] == '\0') make_all();
   read_edits(data, size);
   if (mkdir(path_of(path, ".ds.partial-abcdef"), 0700) < 0) abort();
   memset(&rank, 0, sizeof rank);
   memset(seen, 0, sizeof seen);
   tasks_done = chunks = 0;
-  rank.o =
-      (struct fs_pack_options){.jobs = 1, .block_size = FS_BLOCK_SIZE_MIN, .align = FS_ALIGN, .local_dir = "local"};
+  rank.o = (struct fs_pack_options){
+      .jobs = 1, .nsources = 2, .block_size = FS_BLOCK_SIZE_MIN, .align = FS_ALIGN, .local_dir = "local"};
   begin_nodes(&rank, 1, 2, on_message);
   const bool sealed = whole_pack();
   if (nedits == 0 && (!sealed || seen[FS_NODES_FAILED] != 1)) abort();
   end_walk();
+  fs_scan_stop(&rank);
   end_nodes(&rank);
   if (nedits == 0 && names_in("local/fanstore-node1") != 0) abort();
   if (nedits == 0 && names_in(".") != 2) abort(); /* local, .ds.partial-abcdef */
