@@ -357,7 +357,8 @@ enum fs_backup_flags {
   FS_BACKUP_OPENED = 8,   /* The directory takes names again. */
   FS_BACKUP_REMOVED = 16, /* The directory was removed. */
   FS_BACKUP_SHOW = 32,    /* The directory is not private any more: the backup shares its records. */
-  FS_BACKUP_ALL = 63,
+  FS_BACKUP_DROP = 64,    /* Record `id` is a file of the backup's, which drops its bytes. */
+  FS_BACKUP_ALL = 127,
 };
 struct fs_call_backup {
   uint64_t dir;
@@ -384,9 +385,7 @@ struct fs_call_mark {
    that they keep. PING: tests if a daemon is alive. These three have no fields and no answer. */
 
 /* DROP (struct fs_call_record): a file no longer has a name. No answer. */
-enum fs_drop_flags {
-  FS_DROP_AWAIT = 1, /* Home answers when the backing file is removed, or at once if it stays. */
-};
+enum fs_drop_flags { FS_DROP_AWAIT = 1 /* Home answers when the backing file is removed or stays. */ };
 
 /* SUSPECT reports a rank that does not answer the caller. No answer. */
 struct fs_call_suspect {

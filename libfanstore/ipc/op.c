@@ -140,7 +140,9 @@ static bool arrived_ok(const struct fs_names_call *c) {
 
 static bool backup_ok(const struct fs_names_call *c) {
   const struct fs_call_backup *m = &c->backup;
-  return m->changed <= INT64_MAX / 2 && size_ok(m->call) && m->question <= FS_RECORD_SEQ_MAX;
+  bool drops = c->flags & FS_BACKUP_DROP;
+  return m->changed <= INT64_MAX / 2 && size_ok(m->call) && m->question <= FS_RECORD_SEQ_MAX &&
+         (!drops || fs_id_ok(m->id));
 }
 
 static bool mark_ok(const struct fs_names_call *c) {

@@ -49,6 +49,7 @@ static struct {
   unsigned loss;  /* one message in so many is lost; 0: none */
   bool hostile;   /* a message said what none of the ranks would */
   uint64_t busy;  /* until then homes answer EAGAIN */
+  bool hangs;     /* the unlink of a backing file never ends */
   unsigned asked; /* homes, so many times */
 } world;
 
@@ -105,9 +106,14 @@ static void sim_taken(struct fs_ns *ns, uint32_t bit, uint32_t name) {
 static void sim_tree(struct fs_ns *ns) {
   world.tree[rank_of(ns)]++;
 }
-static void sim_dropped(struct fs_ns *ns, uint64_t id) {
+static void sim_dropped(struct fs_ns *ns, uint64_t id, bool now) {
+  (void)now;
   if (!world.hostile) assert_int_equal(fs_ns_home(ns, id), rank_of(ns));
   world.dropped[rank_of(ns)][id & 0xffff] = true;
+}
+static bool sim_dropping(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
+  (void)ns, (void)a, (void)id;
+  return world.hangs;
 }
 /* A home that answers at once, with what it was asked. */
 static void sim_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
@@ -128,6 +134,7 @@ static const struct fs_ns_hooks sim_hooks = {.send = sim_send,
                                              .tree = sim_tree,
                                              .lists = sim_tree,
                                              .dropped = sim_dropped,
+                                             .dropping = sim_dropping,
                                              .home = sim_home,
                                              .members = sim_members};
 

@@ -82,8 +82,8 @@ static inline void keep_send(struct fs_ns *ns, uint32_t rank, const struct fs_ns
   memcpy(said.tail, fs_call_tail(c), c->tail_len);
   memcpy(said.list, fs_call_tail2(c), c->tail2_len);
 }
-static inline void take_dropped(struct fs_ns *ns, uint64_t id) {
-  (void)ns;
+static inline void take_dropped(struct fs_ns *ns, uint64_t id, bool now) {
+  (void)ns, (void)now;
   fs_backing_dropped(d, id);
 }
 static inline void take_home(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {

@@ -54,7 +54,8 @@ struct fs_ns_hooks {
   void (*taken)(struct fs_ns *ns, uint32_t bit, uint32_t name);
   void (*tree)(struct fs_ns *ns);  /* a directory was renamed or removed */
   void (*lists)(struct fs_ns *ns); /* another home has changed an extent map */
-  void (*dropped)(struct fs_ns *ns, uint64_t id);
+  /* A file has lost its name. Unless `now` is set, a program of this rank may unlink its bytes. */
+  void (*dropped)(struct fs_ns *ns, uint64_t id, bool now);
   /* Called after `dropped` if the asker waits for the removal of the bytes. Returns true if the
      removal is under way; the hook's owner then calls fs_ns_answer when it is complete. May be
      NULL. */

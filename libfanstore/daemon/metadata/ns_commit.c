@@ -11,10 +11,10 @@
 
 /* ---- on the primary's side ---- */
 
-/* Answers the caller. The answer to the removal of a file is the file's id, with which the
-   caller's daemon waits for the home (fs_ns_await_drop). */
+/* Answers the caller. The answer to the removal of a file whose bytes may be there is the file's id,
+   with which the caller's daemon waits for the home (fs_ns_await_drop). */
 static void fs_commit_say(const struct fs_commit *c, fs_err err) {
-  bool removal = c->answer_n == 0 && c->drop != 0;
+  bool removal = c->answer_n == 0 && c->drop != 0 && !c->there;
   size_t n = removal ? sizeof(c->drop) : c->answer_n;
   fs_ns_answer(c->ns, c->asked, err, removal ? (const void *)&c->drop : c->answer, err == 0 ? n : 0);
 }
@@ -24,25 +24,15 @@ void fs_commit_free(struct fs_commit *c) {
   free(c);
 }
 
-static void fs_commit_dropped(void *ctx, fs_err err, const void *body, size_t n) {
-  struct fs_commit *c = ctx;
-  (void)body, (void)n;
-  if (err != 0) fs_gone_drop(c->ns, c->drop);
-  fs_ns_answer(c->ns, c->asked, 0, NULL, 0);
-  fs_commit_free(c);
-}
-
 static void fs_commit_end(struct fs_commit *c, fs_err err) {
   struct fs_ns *ns = c->ns;
   fs_chain_drop(&c->chain);
   fs_chain_drop(&c->all);
   if (c->early) ns->early--;
-  if (err == 0 && c->awaits) {
-    fs_ns_await_drop(ns, c->drop, fs_commit_dropped, c);
-    return;
-  }
-  if (err == 0 && c->drop != 0) fs_gone_drop(ns, c->drop);
-  if (c->then)
+  if (err == 0 && c->drop != 0 && !c->here && !c->there) fs_gone_drop(ns, c->drop);
+  if (err == 0 && c->here)
+    fs_gone_answer(ns, c->asked, c->drop);
+  else if (c->then)
     c->then(c, err);
   else if (!c->early && (err < 0 || !c->answered))
     fs_commit_say(c, err);
@@ -57,7 +47,7 @@ static void fs_commit_later(struct fs_commit *c, uint64_t ns) {
 static void fs_commit_answered(void *ctx, fs_err err, const void *body, size_t n) {
   struct fs_commit *c = ctx;
   (void)body, (void)n;
-  if (err != 0) c->forwarded = c->answered = false; /* the next message may contain later changes */
+  if (err != 0) c->forwarded = c->answered = c->there = false; /* the next message may contain later changes */
   if (err == -ETIMEDOUT) fs_suspected(c->ns, c->rank);
   if (err == 0)
     fs_commit_end(c, 0);
@@ -95,6 +85,7 @@ static const struct fs_names_call *fs_commit_change(const struct fs_commit *c) {
   }
   if (c->shut) head->flags = fs_commit_shut(ns, c->dir);
   if (kept) m->id = m->to = 0;
+  if (c->there) head->flags = FS_BACKUP_DROP;
   if (c->answered) m->question = c->asked.id, m->asker = c->asked.from;
   if (put) (void)fs_record_put(head, FS_NAMES_BODY, &at, put, fs_record_name(put), fs_record_target(put));
   if (kept) (void)fs_record_put(head, FS_NAMES_BODY, &at, kept, fs_record_name(kept), fs_record_target(kept));
@@ -114,6 +105,7 @@ static void fs_commit_try(struct fs_commit *c) {
   } else {
     c->rank = k.backup;
     c->answered = c->forwarded && c->asked.from != c->ns->rank;
+    c->there = c->forwarded && c->drop != 0 && fs_ns_home(c->ns, c->drop) == c->rank;
     if (c->own && !c->early && c->ns->early < FS_EARLY_MOST && fs_private_may_answer(c->ns, c->asked, c->dir)) {
       c->early = true;
       c->ns->early++;
@@ -145,6 +137,7 @@ struct fs_commit *fs_commit_new(struct fs_ns *ns, struct fs_asked a, uint64_t di
 
 void fs_commit_start(struct fs_commit *c) {
   fs_chain_push(&c->ns->committing, &c->all);
+  if (c->here) c->ns->hooks->dropped(c->ns, c->drop, true);
   fs_commit_try(c);
 }
 
@@ -202,7 +195,9 @@ static void fs_commit_answer(struct fs_ns *ns, const struct fs_names_call *c, ui
   const struct fs_record *first = fs_record_next(c, fs_call_size(c), &end);
   if (first && fs_is_whiteout(first)) end = begin;
   if (caller.from >= ns->members.nodes) return;
-  if (begin == end && removed != 0)
+  if ((c->flags & FS_BACKUP_DROP) && caller.from != ns->rank)
+    fs_gone_answer(ns, caller, c->backup.id);
+  else if (begin == end && removed != 0)
     fs_ns_answer(ns, caller, 0, &removed, sizeof(removed));
   else
     fs_ns_answer(ns, caller, 0, (const char *)c + begin, end - begin);
@@ -241,8 +236,13 @@ void fs_commit_backup(struct fs_ns *ns, struct fs_asked a, const struct fs_names
   if (gone && c->backup.to == 0) fs_gone_note(ns, gone);
   if (err == 0) err = fs_commit_records(ns, c);
   if (err == 0 && c->backup.call != 0) fs_done_note(ns, c->backup.call);
+  bool drops = err == 0 && (c->flags & FS_BACKUP_DROP);
+  if (drops) ns->hooks->dropped(ns, c->backup.id, false);
   if (err == 0 && c->backup.question != 0) fs_commit_answer(ns, c, removed);
-  fs_ns_answer(ns, a, err, NULL, 0);
+  if (drops && c->backup.question == 0)
+    fs_gone_answer(ns, a, c->backup.id);
+  else
+    fs_ns_answer(ns, a, err, NULL, 0);
 }
 
 /* ---- a whole directory ---- */

@@ -354,13 +354,13 @@ static struct fs_commit *fs_exec_drop(struct fs_ns *ns, struct fs_asked a, const
   return commit;
 }
 
-/* If this node has the bytes of a file that another node's program removes, it drops them before it
-   answers: then the caller need not ask for that. */
+/* If this node has the bytes of a file that another node's program removes, it drops them while the
+   backup hears of it: then the caller need not ask for that. */
 static void fs_exec_unlink(struct fs_ns *ns, struct fs_asked a, const struct fs_record *r, uint64_t call) {
   bool here = S_ISREG(r->mode) && fs_ns_home(ns, r->id) == ns->rank, mine = a.from == ns->rank;
   struct fs_commit *commit = fs_exec_drop(ns, a, r, call);
   if (commit) commit->own = here && mine;
-  if (commit && here && !mine) commit->awaits = true, commit->forwarded = false;
+  if (commit && here && !mine) commit->here = true, commit->forwarded = false;
   fs_exec_commit(ns, a, commit);
 }
 

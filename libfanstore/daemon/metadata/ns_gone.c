@@ -2,8 +2,8 @@
 /*
  * The consequences of a removal on other ranks: a file's home drops its bytes, and a directory's
  * keepers take no more names in it. The primary of the removed name informs them once its backup
- * knows of the removal. If the primary dies before that, the backup does it. Both may be repeated
- * without harm. Called by the parts of ns.h.
+ * knows of the removal, but see ns_commit.c if one of the two is the home. If the primary dies
+ * before that, the backup does it. Both may be repeated without harm. Called by the parts of ns.h.
  */
 #include "daemon/metadata/ns_priv.h"
 
@@ -19,15 +19,22 @@ void fs_ns_await_drop(struct fs_ns *ns, uint64_t id, fs_ns_done *done, void *ctx
   fs_ns_ask(ns, fs_ns_home(ns, id), &c, done, ctx);
 }
 
+void fs_gone_answer(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
+  if (!ns->hooks->dropping || !ns->hooks->dropping(ns, a, id)) fs_ns_answer(ns, a, 0, NULL, 0);
+}
+
 void fs_gone_forget(struct fs_ns *ns, uint64_t dir) {
   struct fs_names_call c = {.op = FS_NAMES_FORGET, .forget.dir = dir};
   fs_request_start(ns, &c, NULL, NULL);
 }
 
 void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c) {
-  ns->hooks->dropped(ns, c->drop.id);
-  if ((c->flags & FS_DROP_AWAIT) && ns->hooks->dropping && ns->hooks->dropping(ns, a, c->drop.id)) return;
-  fs_ns_answer(ns, a, 0, NULL, 0);
+  bool awaits = c->flags & FS_DROP_AWAIT;
+  ns->hooks->dropped(ns, c->drop.id, awaits);
+  if (awaits)
+    fs_gone_answer(ns, a, c->drop.id);
+  else
+    fs_ns_answer(ns, a, 0, NULL, 0);
 }
 
 /* A rank that still knows the removed directory's id must not create names in it, which nobody

@@ -74,7 +74,8 @@ struct fs_commit {
   void (*then)(struct fs_commit *c, fs_err err); /* called instead of answering */
   void *ctx;
   uint64_t drop; /* a file that has lost its name; 0: none */
-  bool awaits;   /* the caller is answered when this rank, its home, has dropped it */
+  bool here;     /* this rank is its home, and answers the caller when its bytes are gone */
+  bool there;    /* the backup is its home, and was told to drop it */
   size_t answer_n;
   char *answer;
 };
@@ -235,6 +236,8 @@ void fs_done_note(struct fs_ns *ns, uint64_t id);
 /* ---- ns_gone.c ---- */
 /* Handles DROP. */
 void fs_gone_told(struct fs_ns *ns, struct fs_asked a, const struct fs_names_call *c);
+/* Answers when the bytes of a file that this rank has dropped are gone. */
+void fs_gone_answer(struct fs_ns *ns, struct fs_asked a, uint64_t id);
 /* Tells a file's home that the file has lost its name. */
 void fs_gone_drop(struct fs_ns *ns, uint64_t id);
 /* Tells the keepers of a directory that the directory was removed. */

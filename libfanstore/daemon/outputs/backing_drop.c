@@ -2,9 +2,10 @@
 /*
  * The end of a removed file's bytes. A program that removes or replaces a file waits until the
  * backing file is unlinked: then fstat of an open descriptor gives st_nlink 0, and the space is
- * free. A program on the file's home unlinks it itself. A daemon of another node sends DROP with
- * FS_DROP_AWAIT, and gets the answer when the I/O pool has unlinked it. If nobody asks, the pool
- * unlinks it a moment later. All runs in the MPI thread.
+ * free. A program on the file's home unlinks it itself. For another node's program the I/O pool
+ * does, and then the question is answered that waits for it: a DROP with FS_DROP_AWAIT, a BACKUP with
+ * FS_BACKUP_DROP, or a REMOVE. If nobody asks, the pool unlinks it a moment later. All runs in the
+ * MPI thread.
  */
 #include <stdlib.h>
 

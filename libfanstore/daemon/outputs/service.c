@@ -47,8 +47,11 @@ static void fs_service_lists(struct fs_ns *ns) {
   fs_maps_changed(fs_ns_user(ns));
 }
 
-static void fs_service_dropped(struct fs_ns *ns, uint64_t id) {
-  fs_backing_dropped_soon(fs_ns_user(ns), id);
+static void fs_service_dropped(struct fs_ns *ns, uint64_t id, bool now) {
+  if (now)
+    fs_backing_dropped(fs_ns_user(ns), id);
+  else
+    fs_backing_dropped_soon(fs_ns_user(ns), id);
 }
 
 static bool fs_service_dropping(struct fs_ns *ns, struct fs_asked a, uint64_t id) {
