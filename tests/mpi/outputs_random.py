@@ -164,6 +164,10 @@ class File:
             self.put(len(a), 0, n)  # home may make room first
             off = len(a)
         elif n == 0:
+            # While a file is cut, Linux may show zeros up to the page's end, with the old length.
+            zeros = min(max(0, len(a) - off), -off % 4096)
+            if zeros:
+                self.was.append(numpy.concatenate([a[:off], numpy.zeros(zeros, numpy.uint8), a[off + zeros:]]))
             self.was.append(numpy.concatenate([a[:off], numpy.zeros(max(0, off - len(a)), numpy.uint8)]))
             return
         a = numpy.concatenate([self.was[-1], numpy.zeros(max(0, off + n - len(self.was[-1])), numpy.uint8)])
