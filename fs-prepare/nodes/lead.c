@@ -42,6 +42,9 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
     const struct fs_source *src = &tree->sources[i];
     struct stat st = {0};
     fs_sys_fstat(src->fd, &st);
+    if (src->kind != FS_SOURCE_DIR && !fs_source_same(&st, &src->st))
+      return fs_nodes_fail(nodes, "%s: changed while it was being packed; pack again when nothing writes to it",
+                           src->path);
     l->device[i] = st.st_dev;
     fs_nodes_absolute(src->path, path);
     fs_msg_text(m, path);
@@ -251,7 +254,6 @@ static void hand_out_all(struct fs_nodes *n) {
     }
     const struct fs_batch *b = fs_pipeline_claim(l->pipeline, &number);
     if (b == NULL) return;
-    if (item != NULL && ends_stream(l->plan->tree, b)) l->peer[to].streams--;
     hand_out(n, to, number, b);
     full = 0;
   }
@@ -318,6 +320,7 @@ static fs_err on_encoded(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   fs_err bad = read_batch(l->plan, b, in);
   if (err == -EBADMSG && b->stream != NULL) fs_stream_because(b->stream, fs_in_text(in));
   l->peer[from].unencoded--;
+  if (bad == 0 && b->stream != NULL && ends_stream(l->plan->tree, b)) l->peer[from].streams--;
   if (bad == 0) fs_pipeline_encoded(l->pipeline, number);
   return bad;
 }

@@ -14,7 +14,7 @@ struct fs_peer {
   uint64_t encoded, timed;      /* bytes that it has read and encoded; at the last look */
   double rate;                  /* of them, a second */
   uint32_t unencoded, unplaced; /* batches that it has */
-  uint32_t streams;             /* that it reads and whose last batch it has not got */
+  uint32_t streams;             /* that it reads and whose last batch is not encoded */
   uint64_t last;                /* the batch that last had bytes for it, + 1 */
   uint64_t staged;
   bool answered;

@@ -185,6 +185,8 @@ void fs_found_put_problem(struct fs_msg *m, const char *path, const char *what);
 fs_err fs_found_take_problem(struct fs_in *in, const char **path, const char **what);
 /* plan.c. Sets the handlers. */
 void fs_plan_begin(struct fs_nodes *n);
+/* Ends this rank after an error of a SOURCE. -ESTALE: it is another one than the lead's. */
+fs_err fs_nodes_fail_source(struct fs_nodes *n, const char *path, fs_err err);
 /* Makes a path absolute. */
 void fs_nodes_absolute(const char *path, char out[PATH_MAX]);
 /* lead.c. Runs the pack. Returns the exit status. */

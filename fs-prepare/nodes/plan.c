@@ -9,7 +9,8 @@
 
 #include "nodes.h"
 
-#define SOURCE_LEAST 52u /* bytes of a SOURCE in the message */
+#define OTHER_FILES 1024ull /* partitions, connections, and what is open for a moment */
+#define SOURCE_LEAST 52u    /* bytes of a SOURCE in the message */
 
 void fs_nodes_absolute(const char *path, char out[PATH_MAX]) {
   char joined[2 * PATH_MAX], cwd[PATH_MAX];
@@ -17,6 +18,16 @@ void fs_nodes_absolute(const char *path, char out[PATH_MAX]) {
   const char *dir = relative ? getcwd(cwd, sizeof cwd) : "";
   snprintf(joined, sizeof joined, "%s%s%s", dir != NULL ? dir : "", relative ? "/" : "", path);
   snprintf(out, PATH_MAX, "%.4095s", joined);
+}
+
+fs_err fs_nodes_fail_source(struct fs_nodes *n, const char *path, fs_err err) {
+  const char *why = err == -ESTALE ? "changed, or is not what node 0 has there" : strerror(-err);
+  if (err == -EMFILE)
+    return fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s; raise the limit of open files (ulimit -n)", n->rank, n->host,
+                         path, why);
+  if (err == -ENOMEM || err == -ENFILE) return err;
+  return fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s; it must be on storage that all nodes share", n->rank, n->host,
+                       path, why);
 }
 
 static fs_err open_source(struct fs_nodes *n, struct fs_source *src, struct fs_in *in) {
@@ -31,14 +42,12 @@ static fs_err open_source(struct fs_nodes *n, struct fs_source *src, struct fs_i
   src->filter = (int)fs_in_u32(in);
   src->last = fs_in_u64(in);
   if (in->bad || src->path == NULL || src->kind > FS_SOURCE_STREAM) return -EPROTO;
+  const struct stat lead = {.st_size = (off_t)size, .st_mtim = {.tv_sec = (time_t)sec, .tv_nsec = (long)nsec}};
   int flags = src->kind == FS_SOURCE_DIR ? O_DIRECTORY : O_NONBLOCK | O_NOCTTY;
   fs_err err = src->fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | flags, 0);
   if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
-  if (err < 0)
-    return fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s; it must be on storage that all nodes share", n->rank, n->host,
-                         path, strerror(-err));
-  src->st.st_size = (off_t)size; /* what the lead has read; each read is compared with it */
-  src->st.st_mtim = (struct timespec){.tv_sec = (time_t)sec, .tv_nsec = (long)nsec};
+  if (err == 0 && src->kind != FS_SOURCE_DIR && !fs_source_same(&src->st, &lead)) err = -ESTALE;
+  if (err < 0) return fs_nodes_fail_source(n, path, err);
   return src->kind == FS_SOURCE_STREAM ? fs_stream_open(src) : 0;
 }
 
@@ -47,6 +56,7 @@ static fs_err open_sources(struct fs_nodes *n, struct fs_in *in) {
   if (count == 0 || count > (in->n - in->at) / SOURCE_LEAST) return -EPROTO;
   n->tree.sources = calloc(count, sizeof *n->tree.sources);
   if (n->tree.sources == NULL) return -ENOMEM;
+  fs_prep_open_files((n->rank == 0 ? 2 : 1) * count + OTHER_FILES); /* the lead has its own, too */
   fs_err err = 0;
   for (; n->tree.nsources < count && err == 0; n->tree.nsources++)
     err = open_source(n, &n->tree.sources[n->tree.nsources], in);

@@ -21,9 +21,11 @@ struct fs_lead_scan { /* of the lead, while archives are scanned */
   struct fs_tree *tree;
   struct fs_scan *scan;
   pthread_mutex_t lock;
-  uint32_t next;   /* source; under `lock` */
+  uint32_t next; /* source; under `lock` */
+  uint32_t *own; /* sources that were dealt to the lead, and its threads have not taken; under `lock` */
+  uint32_t nown;
   uint32_t *by;    /* [source]: the other rank that scans it; 0: none */
-  uint32_t *has;   /* [rank]: archives that it scans */
+  uint32_t *has;   /* [rank]: archives that it scans; the lead: that were dealt to it */
   uint32_t away;   /* those of all other ranks */
   uint64_t *taken; /* [rank]: archives that it has scanned or scans; under `lock` */
   _Atomic bool done;
@@ -32,7 +34,9 @@ struct fs_lead_scan { /* of the lead, while archives are scanned */
 struct fs_node_scan { /* of another rank: an archive that it scans */
   const struct fs_pack_options *o;
   struct fs_source src;
-  uint32_t number; /* the lead's */
+  struct stat lead; /* size and time that the lead has seen */
+  uint32_t number;  /* the lead's */
+  fs_err err;       /* of opening it */
   struct fs_scan scan;
   pthread_t thread;
   _Atomic bool done;
@@ -42,13 +46,21 @@ struct fs_node_scan { /* of another rank: an archive that it scans */
 
 /* The lead. */
 
-/* Takes the next archive for a rank. Returns false if none is left. */
+/* Takes the next archive for a rank, with the lock. Returns false if none is left. */
 static bool take(struct fs_lead_scan *l, uint32_t rank, uint32_t *source) {
-  pthread_mutex_lock(&l->lock);
   while (l->next < l->tree->nsources && l->tree->sources[l->next].kind == FS_SOURCE_DIR) l->next++;
-  const bool some = l->next < l->tree->nsources;
-  if (some) *source = l->next++;
-  if (some) l->taken[rank]++;
+  if (l->next == l->tree->nsources) return false;
+  *source = l->next++;
+  l->taken[rank]++;
+  return true;
+}
+
+/* Takes the next archive for a thread of the lead. */
+static bool take_own(struct fs_lead_scan *l, uint32_t *source) {
+  pthread_mutex_lock(&l->lock);
+  const bool dealt = l->nown != 0;
+  if (dealt) *source = l->own[--l->nown];
+  const bool some = dealt || take(l, 0, source);
   pthread_mutex_unlock(&l->lock);
   return some;
 }
@@ -56,7 +68,7 @@ static bool take(struct fs_lead_scan *l, uint32_t rank, uint32_t *source) {
 static void scan_some(void *ctx, uint64_t thread) {
   struct fs_lead_scan *l = ctx;
   (void)thread;
-  for (uint32_t i; take(l, 0, &i);) fs_archive_scan(l->o, &l->tree->sources[i], i, &l->scan[i]);
+  for (uint32_t i; take_own(l, &i);) fs_archive_scan(l->o, &l->tree->sources[i], i, &l->scan[i]);
 }
 
 static void *lead_threads(void *arg) {
@@ -85,24 +97,32 @@ static void send_archive(struct fs_nodes *n, uint32_t to, uint32_t number) {
   fs_nodes_send(n, to, m);
 }
 
-/* Gives each other rank archives until it has `most`, one to each in turn. */
-static void give_archives(struct fs_nodes *n, uint32_t most) {
+/* Gives archives to the ranks from `first` on, one to each in turn, until each has as many as the lead has
+   threads. A rank has as many threads, or about as many. */
+static void deal(struct fs_nodes *n, uint32_t first) {
   struct fs_lead_scan *l = n->lead_scan;
-  uint32_t number;
-  for (uint32_t has = 0; has < most && n->err == 0; has++)
-    for (uint32_t i = 1; i < n->nodes && n->err == 0; i++)
-      if (l->has[i] <= has && take(l, i, &number)) send_archive(n, i, number);
+  for (uint32_t has = 0; has < l->o->jobs && n->err == 0; has++)
+    for (uint32_t i = first; i < n->nodes && n->err == 0; i++) {
+      uint32_t number;
+      pthread_mutex_lock(&l->lock);
+      const bool some = l->has[i] <= has && take(l, i, &number);
+      pthread_mutex_unlock(&l->lock);
+      if (some && i != 0) send_archive(n, i, number);
+      if (some && i == 0) l->own[l->nown++] = number;
+      if (some && i == 0) l->has[0]++;
+    }
 }
 
 static void hand_out(struct fs_nodes *n) {
   struct fs_lead_scan *l = n->lead_scan;
   if (atomic_load(&l->done) && l->away == 0) n->moved = true;
-  give_archives(n, l->o->jobs); /* a rank has as many threads, or about as many */
+  deal(n, 1);
 }
 
 static void stop(struct fs_lead_scan *l) {
   pthread_mutex_lock(&l->lock);
   l->next = l->tree->nsources;
+  l->nown = 0;
   pthread_mutex_unlock(&l->lock);
   for (uint32_t i = 0; i < l->tree->nsources; i++) atomic_store(&l->scan[i].stop, true);
 }
@@ -110,7 +130,7 @@ static void stop(struct fs_lead_scan *l) {
 static fs_err lead_scan(struct fs_nodes *n, struct fs_lead_scan *l) {
   pthread_t thread;
   n->lead_scan = l;
-  give_archives(n, 1); /* before the lead's threads have taken all of a few */
+  deal(n, 0); /* to the lead, too: no node's threads may take all of a few */
   const bool started = fs_prep_thread(&thread, lead_threads, l);
   fs_err err = started ? 0 : -ENOMEM;
   n->tick = hand_out;
@@ -126,13 +146,16 @@ fs_err fs_scan_lead(struct fs_nodes *n, const struct fs_pack_options *o, struct 
   struct fs_lead_scan l = {.o = o, .tree = tree, .scan = scan};
   const uint64_t began = fs_now_ns();
   l.by = calloc(tree->nsources, sizeof *l.by);
+  l.own = calloc(tree->nsources, sizeof *l.own);
   l.has = calloc(n->nodes, sizeof *l.has);
   l.taken = calloc(n->nodes, sizeof *l.taken);
   pthread_mutex_init(&l.lock, NULL);
-  fs_err err = l.by != NULL && l.has != NULL && l.taken != NULL ? lead_scan(n, &l) : -ENOMEM;
+  const bool room = l.by != NULL && l.own != NULL && l.has != NULL && l.taken != NULL;
+  fs_err err = room ? lead_scan(n, &l) : -ENOMEM;
   if (err == 0 && o->verbose) fs_nodes_say_each(n, "read the headers of", "archive", "", began, l.taken);
   pthread_mutex_destroy(&l.lock);
   free(l.by);
+  free(l.own);
   free(l.has);
   free(l.taken);
   return err;
@@ -147,13 +170,15 @@ static fs_err take_item(struct fs_lead_scan *l, uint32_t number, struct fs_in *i
   if (err < 0) return err;
   const int len =
       snprintf(path, sizeof path, "%s%s%s", src->prefix, src->skip != 0 && item.path[0] != '\0' ? "/" : "", item.path);
-  if (len >= PATH_MAX || scan->items.n == FS_MAX_ENTRIES) return -EPROTO;
+  if (len >= PATH_MAX || scan->items.n == FS_MAX_ENTRIES || (item.path[0] == '\0' && !S_ISDIR(item.mode)))
+    return -EPROTO;
   item.path = fs_arena_text(&scan->text, path, (size_t)len);
   item.depth = fs_path_depth(path) & FS_DEPTH_MASK;
   item.dev = FS_ARCHIVE_DEVICE(number);
   item.source = number;
   err = item.path != NULL ? fs_grow(&scan->items.item, &scan->items.room, scan->items.n, sizeof item) : -ENOMEM;
   if (err == 0) scan->items.item[scan->items.n++] = item;
+  atomic_fetch_add_explicit(&scan->progress->now.names, 1, memory_order_relaxed);
   return err;
 }
 
@@ -242,11 +267,12 @@ static bool put_next(struct fs_msg *m, struct fs_node_scan *s) {
 
 /* Sends a message of what was found. Returns true if it is the last one. */
 static bool send_found(struct fs_nodes *n, struct fs_node_scan *s) {
+  const fs_err err = s->err < 0 ? s->err : s->scan.err;
+  if (err < 0 && err != -EINTR) fs_nodes_fail_source(n, s->src.path, err);
+  if (err < 0) return true;
   struct fs_msg *m = fs_msg_new(FS_NODES_SCANNED);
   bool last = m == NULL;
   fs_msg_u32(m, s->number);
-  if (s->scan.err < 0 && s->scan.err != -EINTR)
-    fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s", n->rank, n->host, s->src.path, strerror(-s->scan.err));
   while (!last && m->n < MESSAGE) last = put_next(m, s);
   fs_nodes_send(n, 0, m);
   n->moved = true;
@@ -276,43 +302,37 @@ static void send_scanned(struct fs_nodes *n) {
   if (n->node_scan == NULL) n->tick = NULL;
 }
 
+static fs_err open_archive(struct fs_source *src, const struct stat *lead) {
+  char why[128];
+  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
+  if (err < 0) return err;
+  const int is = fs_source_same(&src->st, lead) ? fs_archive_probe(src, why, sizeof why) : 0;
+  return is < 0 ? is : is == 0 ? -ESTALE : 0;
+}
+
 static void *scan_thread(void *arg) {
   struct fs_node_scan *s = arg;
-  fs_archive_scan(s->o, &s->src, s->number, &s->scan);
+  s->err = open_archive(&s->src, &s->lead);
+  if (s->err == 0) fs_archive_scan(s->o, &s->src, s->number, &s->scan);
   atomic_store(&s->done, true);
   return NULL;
 }
 
-static fs_err open_archive(struct fs_nodes *n, struct fs_source *src, const struct stat *lead) {
-  char why[128] = "another file than on node 0";
-  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
-  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
-  if (err < 0) snprintf(why, sizeof why, "%s", strerror(-err));
-  const bool same = err == 0 && src->st.st_size == lead->st_size && src->st.st_mtim.tv_sec == lead->st_mtim.tv_sec &&
-                    src->st.st_mtim.tv_nsec == lead->st_mtim.tv_nsec;
-  const int is = same ? fs_archive_probe(src, why, sizeof why) : 0;
-  if (is != 0) return is < 0 ? is : 0;
-  return fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s; it must be on storage that all nodes share", n->rank, n->host,
-                       src->path, why);
-}
-
 static fs_err start(struct fs_nodes *n, struct fs_node_scan *s, struct fs_in *in) {
-  struct stat lead = {0};
   s->o = &n->o;
   s->src.fd = -1;
   s->number = fs_in_u32(in);
   s->src.path = strdup(fs_in_text(in));
   const char *prefix = fs_in_path(in);
-  lead.st_size = (off_t)fs_in_u64(in);
-  lead.st_mtim.tv_sec = (time_t)fs_in_u64(in);
-  lead.st_mtim.tv_nsec = (long)fs_in_u32(in);
+  s->lead.st_size = (off_t)fs_in_u64(in);
+  s->lead.st_mtim.tv_sec = (time_t)fs_in_u64(in);
+  s->lead.st_mtim.tv_nsec = (long)fs_in_u32(in);
   if (s->src.path == NULL) return -ENOMEM;
   if (in->bad) return -EPROTO;
   strcpy(s->src.prefix, prefix);
   s->src.skip = prefix[0] != '\0' ? strlen(prefix) + 1 : 0;
-  fs_err err = open_archive(n, &s->src, &lead);
-  if (err == 0 && !fs_prep_thread(&s->thread, scan_thread, s)) err = -EAGAIN;
-  return err;
+  return fs_prep_thread(&s->thread, scan_thread, s) ? 0 : -EAGAIN;
 }
 
 static fs_err on_scan(struct fs_nodes *n, uint32_t from, struct fs_in *in) {

@@ -66,7 +66,7 @@ void fs_lead_say_streams(const struct fs_nodes *n) {
     read[l->reader[i] - 1]++;
     any = true;
   }
-  if (any) fs_nodes_say_each(n, "packed", "compressed archive", "", l->began_ns, read);
+  if (any) fs_nodes_say_each(n, "read", "archive", " from begin to end", l->began_ns, read);
 }
 
 void fs_lead_summary(const struct fs_nodes *n) {

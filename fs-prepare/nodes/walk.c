@@ -347,9 +347,8 @@ static void *node_threads(void *arg) {
 static fs_err open_source(struct fs_nodes *n, struct fs_source *src, uint64_t ino, uint64_t mtime) {
   fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
-  if (err == 0 && src->st.st_ino == ino && (uint64_t)src->st.st_mtim.tv_sec == mtime) return 0;
-  return fs_nodes_fail(n, "node %u (%s): SOURCE %s: %s; it must be on storage that all nodes share", n->rank, n->host,
-                       src->path, err < 0 ? strerror(-err) : "another directory than on node 0");
+  if (err == 0 && (src->st.st_ino != ino || (uint64_t)src->st.st_mtim.tv_sec != mtime)) err = -ESTALE;
+  return err < 0 ? fs_nodes_fail_source(n, src->path, err) : 0;
 }
 
 static fs_err read_source(struct fs_nodes *n, struct fs_node_walk *p, struct fs_in *in) {

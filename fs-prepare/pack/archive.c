@@ -143,6 +143,7 @@ static fs_err add_member(struct pass *p, struct archive_entry *e, const char *na
   bool full = m.item.path == NULL || (target != NULL && m.item.target == NULL);
   fs_err err = full ? -ENOMEM : fs_grow(&p->members, &p->room, p->n, sizeof *p->members);
   if (err == 0) p->members[p->n++] = m;
+  if (p->scan->progress != NULL) atomic_fetch_add_explicit(&p->scan->progress->now.names, 1, memory_order_relaxed);
   return err;
 }
 

@@ -158,9 +158,7 @@ static fs_err read_chunk(struct fs_stream *s, const struct fs_plan *plan, const 
 static fs_err check_source(const struct fs_source *src) {
   struct stat st = {0};
   fs_err err = fs_sys_fstat(src->fd, &st);
-  bool same = st.st_size == src->st.st_size && st.st_mtim.tv_sec == src->st.st_mtim.tv_sec &&
-              st.st_mtim.tv_nsec == src->st.st_mtim.tv_nsec;
-  return err < 0 ? err : same ? 0 : -ESTALE;
+  return err < 0 ? err : fs_source_same(&st, &src->st) ? 0 : -ESTALE;
 }
 
 void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain) {
@@ -174,7 +172,10 @@ void fs_stream_read(const struct fs_plan *plan, struct fs_batch *batch, uint8_t 
     c->err = err;
     if (err == -EBADMSG && plan->opts->keep_going) err = 0; /* this member is left out */
   }
-  if (err == 0) err = check_source(s->src);
+  if (err == 0 || err == -EBADMSG) { /* what has changed meanwhile is not called damaged */
+    const fs_err changed = check_source(s->src);
+    if (changed < 0) err = changed;
+  }
   batch->err = err;
   if (err < 0) {
     batch->n = FS_MAX(done, 1u);

@@ -31,10 +31,25 @@ static const char *tool_of(int filter) {
   }
 }
 
-/* The program reads the archive by a descriptor of its own, whose place nobody else moves. */
-static pid_t start(const char *tool, int fd) {
+/* Starts it without the blocked signals of this thread. */
+static pid_t start(char *const words[], const posix_spawn_file_actions_t *files) {
+  posix_spawnattr_t attr;
+  sigset_t none;
+  pid_t pid = -1;
+  sigemptyset(&none);
+  if (posix_spawnattr_init(&attr) != 0) return -1;
+  if (posix_spawnattr_setsigmask(&attr, &none) != 0 || posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK) != 0 ||
+      posix_spawnp(&pid, words[0], files, &attr, words, environ) != 0)
+    pid = -1;
+  posix_spawnattr_destroy(&attr);
+  return pid;
+}
+
+/* The program reads the archive by a descriptor of its own, whose place nobody else moves. setpriv (util-linux)
+   has the kernel end it if this process is killed. */
+static pid_t start_test(const char *tool, int fd) {
   char path[64];
-  char *const words[] = {(char *)(uintptr_t)tool, "-t", "-q", NULL};
+  const char *const words[] = {"setpriv", "--pdeathsig", "KILL", tool, "-t", "-q", NULL};
   posix_spawn_file_actions_t files;
   pid_t pid = -1;
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -43,14 +58,16 @@ static pid_t start(const char *tool, int fd) {
   bool ok = posix_spawn_file_actions_adddup2(&files, own, STDIN_FILENO) == 0 &&
             posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
             posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0;
-  if (!ok || posix_spawnp(&pid, tool, &files, NULL, words, environ) != 0) pid = -1;
+  char *const *all = (char *const *)(uintptr_t)words;
+  if (ok) pid = start(all, &files);
+  if (ok && pid < 0) pid = start(all + 3, &files);
   posix_spawn_file_actions_destroy(&files);
   return pid;
 }
 
 struct fs_archive_test fs_archive_test_start(const struct fs_source *src) {
   struct fs_archive_test t = {.tool = src->untested ? NULL : tool_of(src->filter), .pid = -1};
-  if (t.tool != NULL) t.pid = start(t.tool, src->fd);
+  if (t.tool != NULL) t.pid = start_test(t.tool, src->fd);
   return t;
 }
 

@@ -12,6 +12,7 @@
 
 #include "pack.h"
 
+#define PROBLEM_SHOWN 1000u /* bytes of a path in a line */
 /* Attributes of directories that no source has: the first moment that zip can express. */
 #define MADE_MODE (S_IFDIR | 0755u)
 #define MADE_MTIME 315532800 /* 1980-01-01 00:00:00 UTC */
@@ -47,7 +48,8 @@ void fs_problems_say(struct fs_problems *p, const char *source) {
   for (size_t i = 0; i < p->n; i++) {
     const char *path = p->problem[i].path;
     const char *slash = source[0] != '\0' && path[0] != '\0' ? "/" : "";
-    if (i < 10) fs_say("%s%s%s %s", source, slash, path, p->problem[i].what);
+    const char *cut = strlen(path) > PROBLEM_SHOWN ? "..." : "";
+    if (i < 10) fs_say("%s%s%.*s%s %s", source, slash, (int)PROBLEM_SHOWN, path, cut, p->problem[i].what);
   }
   if (p->n > 10) fs_say("and %zu more", p->n - 10);
   fs_problems_free(p);
@@ -110,6 +112,7 @@ static fs_err open_source(const struct fs_pack_options *o, const struct fs_sourc
 fs_err fs_sources_open(const struct fs_pack_options *o, struct fs_tree *tree) {
   tree->sources = calloc(o->nsources, sizeof *tree->sources);
   if (tree->sources == NULL) return -ENOMEM;
+  fs_prep_open_files(o->nsources + 256ull); /* what is open besides */
   for (uint32_t i = 0; i < o->nsources; i++) {
     fs_err err = open_source(o, &o->sources[i], &tree->sources[i]);
     tree->nsources = i + 1;
@@ -319,6 +322,7 @@ static fs_err take_scans(struct scans *s, fs_err err) {
 static fs_err scan_archives(const struct fs_pack_options *o, struct fs_tree *tree) {
   struct scans s = {.o = o, .tree = tree, .scan = calloc(tree->nsources, sizeof *s.scan)};
   if (s.scan == NULL) return -ENOMEM;
+  for (uint32_t i = 0; i < tree->nsources; i++) s.scan[i].progress = tree->progress;
   fs_err err = 0;
   if (fs_pack_nodes != NULL && fs_pack_nodes->nodes > 1)
     err = fs_pack_nodes->scan(o, tree, s.scan);

@@ -107,12 +107,18 @@ struct fs_scan {
   uint64_t absolute; /* names that began with '/' */
   uint64_t excluded; /* names that match --exclude */
   fs_err err;
-  _Atomic bool stop; /* set by another thread: ends the scan with -EINTR */
+  struct fs_progress *progress; /* it counts the members; NULL: none */
+  _Atomic bool stop;            /* set by another thread: ends the scan with -EINTR */
 };
 #define FS_ARCHIVE_DEVICE(number) (UINT32_MAX - (number)) /* no device of Linux has a number with these upper bits */
 /* Returns 1 if the open file is an archive, and sets the source's kind; 0 if it is none, with the reason, or
    -ENOMEM. */
 int fs_archive_probe(struct fs_source *src, char *why, size_t size);
+/* Returns true if an archive is that of an earlier look: a file of the same size and time. */
+static inline bool fs_source_same(const struct stat *now, const struct stat *then) {
+  return S_ISREG(now->st_mode) && now->st_size == then->st_size && now->st_mtim.tv_sec == then->st_mtim.tv_sec &&
+         now->st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
 /* Returns how many bytes of beginnings of an archive's members are kept. */
 uint64_t fs_archive_begins(const struct fs_pack_options *o, uint32_t number);
 /* Reads all headers of an archive. If a FLAT one has a sparse member, it becomes a STREAM. For a compressed one this

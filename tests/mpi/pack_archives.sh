@@ -46,7 +46,7 @@ pack_both() {
     fail "$nodes nodes: $(cat err)"
   diff -r plain nodes || fail "$nodes nodes, $*: other bytes"
   grep -qE "^fs-prepare: pack: $nodes nodes read the headers of 8 archives in .*, [1-9][0-9]* to [0-9]* each$" err || fail "$(cat err)"
-  grep -qE "^fs-prepare: pack: $nodes nodes packed 7 compressed archives in .*, [1-9][0-9]* to [0-9]* each$" err || fail "$(cat err)"
+  grep -qE "^fs-prepare: pack: $nodes nodes read 7 archives from begin to end in .*, [1-9][0-9]* to [0-9]* each$" err || fail "$(cat err)"
 }
 
 if ! rest; then
@@ -71,6 +71,8 @@ if ! rest; then
   same_line damaged.zip
   one_line err '^fs-prepare: damaged.zip: member dir/large is damaged: '
   same_line cut.tar.gz
+  "$python" -c 'import tarfile; tarfile.open("long.tar.gz", "w:gz", format=tarfile.PAX_FORMAT).addfile(tarfile.TarInfo("n" * 9000))'
+  same_line long.tar.gz
   no_leftovers
   equal "left" "" "$(find . -name '.pack-*' -o -name '.one.partial-*')"
   echo "ok - an archive with a damaged member, and one that is cut off: the line of one process"
@@ -80,6 +82,37 @@ fi
 pack_both 2 --codec raw
 pack_both 4 --codec lz4
 echo "ok - 2 and 4 nodes"
+
+head -c 25000000 /dev/urandom >noise
+tar cjf slow.tar.bz2 noise # its headers take a second or two
+testers() { # the processes that test it
+  local p
+  for p in $(pgrep -x bzip2); do [ "$(readlink "/proc/$p/fd/0")" != "$work/slow.tar.bz2" ] || echo "$p"; done
+}
+pack_slowly() { # ...until it is tested
+  rm -rf local
+  "$bin/fs-prepare" pack --local-dir local --emulate 2 --mount "$mnt" a0.tar.gz a1.tar.xz slow.tar.bz2 slow >out 2>err &
+  packing=$!
+  for _ in $(seq 200); do [ -z "$(testers)" ] || break; sleep 0.05; done
+  [ "$(testers)" ] || fail "slow.tar.bz2 is not tested: $(cat err)"
+}
+pack_slowly
+sleep 0.3
+printf x | dd of=a0.tar.gz bs=1 seek=100000 conv=notrunc status=none
+wait "$packing" && fail "a0.tar.gz was changed after its headers were read"
+one_line err '^fs-prepare: a0.tar.gz: changed while it was being packed; '
+cp -p a3.tar.gz a0.tar.gz
+echo "ok - an archive that changes after its headers were read"
+
+pack_slowly
+for p in $(testers); do
+  kill -9 "$(ps -o ppid= -p "$p")"
+done
+wait "$packing" && fail "its rank was killed"
+sleep 0.1
+equal "programs that test the archive" "" "$(testers)"
+no_leftovers
+echo "ok - a rank that is killed ends the program that tests an archive"
 
 rm -rf local plain
 "$bin/fs-prepare" pack --mount "$mnt" --codec zstd:19 --jobs 1 "${archives[@]}" plain >out 2>err || fail "$(cat err)"
