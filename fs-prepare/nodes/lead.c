@@ -215,8 +215,9 @@ static void hand_out(struct fs_nodes *n, uint32_t to, uint64_t number, const str
   send_work(n, to, number, b);
 }
 
-static bool has_room(const struct fs_peer *p) {
-  return p->unencoded < 2 * p->jobs && p->unplaced < 2 * p->jobs + FS_LEAD_AHEAD;
+/* The batches of a stream wait for each other, so a node gets more of them: then others get those of theirs. */
+static bool has_room(const struct fs_peer *p, bool stream) {
+  return (stream || p->unencoded < 2 * p->jobs) && p->unplaced < 2 * p->jobs + FS_LEAD_AHEAD;
 }
 
 /* Returns the node that reads a stream, from its begin to its end. A new one goes to the node that reads the
@@ -248,7 +249,7 @@ static void hand_out_all(struct fs_nodes *n) {
     const struct fs_item *item = fs_pipeline_stream_item(l->pipeline);
     const uint32_t to = item != NULL ? reader_of(n, item->source) : l->turn;
     if (item == NULL) l->turn = (l->turn + 1) % n->nodes;
-    if (!has_room(&l->peer[to])) {
+    if (!has_room(&l->peer[to], item != NULL)) {
       full = item != NULL ? n->nodes : full + 1;
       continue;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file system whose metadata is far away, by LD_PRELOAD (pack_walk.sh, bench/walk.sh): each fstatat, and
- * each hundredth readdir, first sleeps SLOW_WALK_US microseconds. If a directory is named "vanishing", it is removed
- * after its fstatat, and a file of this name before it.
+ * A file system that is far away, by LD_PRELOAD (pack_walk.sh, bench/walk.sh): each fstatat, and each hundredth
+ * readdir, first sleeps SLOW_WALK_US microseconds, and each read of 256 KiB, as of an archive, SLOW_READ_US. If a
+ * directory is named "vanishing", it is removed after its fstatat, and a file of this name before it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -14,10 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAMES 100 /* that one answer of a server has */
+#define NAMES 100                /* that one answer of a server has */
+#define READ ((size_t)256 << 10) /* of libarchive */
 
-static void nap(void) {
-  const char *us = getenv("SLOW_WALK_US");
+static void nap(const char *setting) {
+  const char *us = getenv(setting);
   long ns = us ? atol(us) * 1000 : 0;
   nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
 }
@@ -27,7 +28,7 @@ int fstatat(int dir, const char *name, struct stat *st, int flags) {
   if (!real) real = (int (*)(int, const char *, struct stat *, int))dlsym(RTLD_NEXT, "fstatat");
   int vanishing = strcmp(name, "vanishing") == 0;
   if (vanishing) unlinkat(dir, name, 0); /* if it is a file */
-  nap();
+  nap("SLOW_WALK_US");
   int done = real(dir, name, st, flags);
   if (vanishing) unlinkat(dir, name, AT_REMOVEDIR);
   return done;
@@ -40,6 +41,13 @@ struct dirent *readdir(DIR *dir) {
   if (!real) real = (struct dirent * (*)(DIR *)) dlsym(RTLD_NEXT, "readdir");
   if (last != dir) names = 0;
   last = dir;
-  if (names++ % NAMES == 0) nap();
+  if (names++ % NAMES == 0) nap("SLOW_WALK_US");
   return real(dir);
+}
+
+ssize_t read(int fd, void *out, size_t n) {
+  static ssize_t (*real)(int, void *, size_t);
+  if (!real) real = (ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+  if (n == READ) nap("SLOW_READ_US");
+  return real(fd, out, n);
 }
