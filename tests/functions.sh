@@ -229,6 +229,6 @@ processes_of_test() {
   local p comm
   while read -r p; do
     { read -r comm <"${p%/environ}/comm"; } 2>/dev/null || continue
-    case $comm in fanstored | fs-launch | mpirun | orted | prterun | prted) echo "$p" | tr -dc '0-9\n' ;; esac
+    case $comm in fanstored | fs-launch* | mpirun | orted | prterun | prted) echo "$p" | tr -dc '0-9\n' ;; esac
   done < <(grep -lzxsF "FS_TEST_ID=${FS_TEST_ID:-none}" /proc/[0-9]*/environ)
 }

@@ -92,7 +92,6 @@ static void send_archive(struct fs_nodes *n, uint32_t to, uint32_t number) {
   fs_msg_u64(m, (uint64_t)src->st.st_mtim.tv_sec);
   fs_msg_u32(m, (uint32_t)src->st.st_mtim.tv_nsec);
   l->by[number] = to;
-  l->has[to]++;
   l->away++;
   fs_nodes_send(n, to, m);
 }
@@ -104,12 +103,16 @@ static void deal(struct fs_nodes *n, uint32_t first) {
   for (uint32_t has = 0; has < l->o->jobs && n->err == 0; has++)
     for (uint32_t i = first; i < n->nodes && n->err == 0; i++) {
       uint32_t number;
+      if (l->has[i] > has) continue;
       pthread_mutex_lock(&l->lock);
-      const bool some = l->has[i] <= has && take(l, i, &number);
+      const bool some = take(l, i, &number);
       pthread_mutex_unlock(&l->lock);
-      if (some && i != 0) send_archive(n, i, number);
-      if (some && i == 0) l->own[l->nown++] = number;
-      if (some && i == 0) l->has[0]++;
+      if (!some) return;
+      l->has[i]++;
+      if (i == 0)
+        l->own[l->nown++] = number;
+      else
+        send_archive(n, i, number);
     }
 }
 
