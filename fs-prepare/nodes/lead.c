@@ -50,9 +50,7 @@ static fs_err put_sources(struct fs_msg *m, const struct fs_tree *tree) {
     fs_msg_text(m, path);
     fs_msg_u32(m, src->kind);
     fs_msg_u64(m, src->skip);
-    fs_msg_u64(m, (uint64_t)st.st_size);
-    fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
-    fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+    fs_msg_stat(m, &st);
     fs_msg_u32(m, src->tar);
     fs_msg_u32(m, (uint32_t)src->filter);
     fs_msg_u64(m, src->last);

@@ -185,6 +185,12 @@ void fs_found_put_problem(struct fs_msg *m, const char *path, const char *what);
 fs_err fs_found_take_problem(struct fs_in *in, const char **path, const char **what);
 /* plan.c. Sets the handlers. */
 void fs_plan_begin(struct fs_nodes *n);
+/* Size and time of a file, in a message. The others of a stat are 0. */
+void fs_msg_stat(struct fs_msg *m, const struct stat *st);
+struct stat fs_in_stat(struct fs_in *in);
+/* Opens src->path, and sets src->fd and src->st. Returns a negative errno; -ESTALE if it is an archive whose size or
+   time is not what the lead has seen. lead: NULL for a directory. Any thread. */
+fs_err fs_nodes_open_source(struct fs_source *src, const struct stat *lead);
 /* Ends this rank after an error of a SOURCE. -ESTALE: it is another one than the lead's. */
 fs_err fs_nodes_fail_source(struct fs_nodes *n, const char *path, fs_err err);
 /* Makes a path absolute. */

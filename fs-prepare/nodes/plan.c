@@ -30,24 +30,39 @@ fs_err fs_nodes_fail_source(struct fs_nodes *n, const char *path, fs_err err) {
                        path, why);
 }
 
+void fs_msg_stat(struct fs_msg *m, const struct stat *st) {
+  fs_msg_u64(m, (uint64_t)st->st_size);
+  fs_msg_u64(m, (uint64_t)st->st_mtim.tv_sec);
+  fs_msg_u32(m, (uint32_t)st->st_mtim.tv_nsec);
+}
+
+struct stat fs_in_stat(struct fs_in *in) {
+  struct stat st = {.st_size = (off_t)fs_in_u64(in)};
+  st.st_mtim.tv_sec = (time_t)fs_in_u64(in);
+  st.st_mtim.tv_nsec = (long)fs_in_u32(in);
+  return st;
+}
+
+fs_err fs_nodes_open_source(struct fs_source *src, const struct stat *lead) {
+  const bool dir = src->kind == FS_SOURCE_DIR;
+  const int flags = O_RDONLY | O_CLOEXEC | (dir ? O_DIRECTORY : O_NONBLOCK | O_NOCTTY);
+  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, flags, 0);
+  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
+  return err == 0 && !dir && !fs_source_same(&src->st, lead) ? -ESTALE : err;
+}
+
 static fs_err open_source(struct fs_nodes *n, struct fs_source *src, struct fs_in *in) {
-  const char *path = fs_in_text(in);
   src->fd = -1;
-  src->path = strdup(path);
+  src->path = strdup(fs_in_text(in));
   src->kind = fs_in_u32(in);
   src->skip = fs_in_u64(in);
-  uint64_t size = fs_in_u64(in), sec = fs_in_u64(in);
-  uint32_t nsec = fs_in_u32(in);
+  const struct stat lead = fs_in_stat(in);
   src->tar = fs_in_u32(in) != 0;
   src->filter = (int)fs_in_u32(in);
   src->last = fs_in_u64(in);
   if (in->bad || src->path == NULL || src->kind > FS_SOURCE_STREAM) return -EPROTO;
-  const struct stat lead = {.st_size = (off_t)size, .st_mtim = {.tv_sec = (time_t)sec, .tv_nsec = (long)nsec}};
-  int flags = src->kind == FS_SOURCE_DIR ? O_DIRECTORY : O_NONBLOCK | O_NOCTTY;
-  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | flags, 0);
-  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
-  if (err == 0 && src->kind != FS_SOURCE_DIR && !fs_source_same(&src->st, &lead)) err = -ESTALE;
-  if (err < 0) return fs_nodes_fail_source(n, path, err);
+  fs_err err = fs_nodes_open_source(src, &lead);
+  if (err < 0) return fs_nodes_fail_source(n, src->path, err);
   return src->kind == FS_SOURCE_STREAM ? fs_stream_open(src) : 0;
 }
 

@@ -88,9 +88,7 @@ static void send_archive(struct fs_nodes *n, uint32_t to, uint32_t number) {
   fs_msg_u32(m, number);
   fs_msg_text(m, path);
   fs_msg_text(m, src->prefix);
-  fs_msg_u64(m, (uint64_t)src->st.st_size);
-  fs_msg_u64(m, (uint64_t)src->st.st_mtim.tv_sec);
-  fs_msg_u32(m, (uint32_t)src->st.st_mtim.tv_nsec);
+  fs_msg_stat(m, &src->st);
   l->by[number] = to;
   l->away++;
   fs_nodes_send(n, to, m);
@@ -307,10 +305,10 @@ static void send_scanned(struct fs_nodes *n) {
 
 static fs_err open_archive(struct fs_source *src, const struct stat *lead) {
   char why[128];
-  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
-  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
+  src->kind = FS_SOURCE_STREAM; /* until it is probed: no directory */
+  fs_err err = fs_nodes_open_source(src, lead);
   if (err < 0) return err;
-  const int is = fs_source_same(&src->st, lead) ? fs_archive_probe(src, why, sizeof why) : 0;
+  const int is = fs_archive_probe(src, why, sizeof why);
   return is < 0 ? is : is == 0 ? -ESTALE : 0;
 }
 
@@ -328,9 +326,7 @@ static fs_err start(struct fs_nodes *n, struct fs_node_scan *s, struct fs_in *in
   s->number = fs_in_u32(in);
   s->src.path = strdup(fs_in_text(in));
   const char *prefix = fs_in_path(in);
-  s->lead.st_size = (off_t)fs_in_u64(in);
-  s->lead.st_mtim.tv_sec = (time_t)fs_in_u64(in);
-  s->lead.st_mtim.tv_nsec = (long)fs_in_u32(in);
+  s->lead = fs_in_stat(in);
   if (s->src.path == NULL) return -ENOMEM;
   if (in->bad) return -EPROTO;
   strcpy(s->src.prefix, prefix);

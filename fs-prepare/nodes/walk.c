@@ -345,8 +345,7 @@ static void *node_threads(void *arg) {
 
 /* The roots of local disks have equal inodes, so the time is compared, too. */
 static fs_err open_source(struct fs_nodes *n, struct fs_source *src, uint64_t ino, uint64_t mtime) {
-  fs_err err = src->fd = fs_sys_openat(AT_FDCWD, src->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-  if (err >= 0) err = fs_sys_fstat(src->fd, &src->st);
+  fs_err err = fs_nodes_open_source(src, NULL);
   if (err == 0 && (src->st.st_ino != ino || (uint64_t)src->st.st_mtim.tv_sec != mtime)) err = -ESTALE;
   return err < 0 ? fs_nodes_fail_source(n, src->path, err) : 0;
 }

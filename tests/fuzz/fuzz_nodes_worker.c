@@ -121,9 +121,7 @@ static bool scan_archive(void) {
   fs_msg_u32(m, 1);
   fs_msg_text(m, path);
   fs_msg_text(m, "pre/fix");
-  fs_msg_u64(m, (uint64_t)st.st_size);
-  fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
-  fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+  fs_msg_stat(m, &st);
   return tell(m, FS_NODES_SCANNED);
 }
 
@@ -134,9 +132,7 @@ static void put_source(struct fs_msg *m, const char *name, uint32_t kind) {
   fs_msg_text(m, path);
   fs_msg_u32(m, kind);
   fs_msg_u64(m, 0);
-  fs_msg_u64(m, (uint64_t)st.st_size);
-  fs_msg_u64(m, (uint64_t)st.st_mtim.tv_sec);
-  fs_msg_u32(m, (uint32_t)st.st_mtim.tv_nsec);
+  fs_msg_stat(m, &st);
   fs_msg_u32(m, kind == FS_SOURCE_STREAM);
   fs_msg_u32(m, kind == FS_SOURCE_STREAM ? ARCHIVE_FILTER_GZIP : 0);
   fs_msg_u64(m, MEMBERS);
