@@ -40,7 +40,7 @@ update_killed() { # SOURCE [DATASET]: an update of which a rank is killed; the d
   local status=0
   all_names | grep -v '/.pack-' >names
   FANSTORE_TEST_CHECKPOINT_MS=600000 \
-    "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" --codec lz4hc:12 --jobs 1 "$@" >out 2>err &
+    "$bin/fs-prepare" pack --update --local-dir "$work/local" --emulate "$nodes" --codec zstd:22 --jobs 1 "$@" >out 2>err &
   packing=$!
   wait_until 60 begun
   kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
