@@ -109,7 +109,6 @@ have pigz && try pigz 'pigz -kc -p2 "$D/web/big.bin" | pigz -dc | md5sum; pigz -
 
 serve() { # after COMMAND is started in the background: fetches; PORT
   cat <<'END'
-port_free() { "$PYTHON" -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"; }
 fetch() {
   for i in $(seq 100); do curl -s -o /dev/null "http://127.0.0.1:$port/" && break; sleep 0.1; done
   for p in / /index.html /sub/ /sub /none /big.bin /../lang/g.dot; do
@@ -123,7 +122,7 @@ fetch() {
   sed "s/$port/PORT/" results | grep -v "^/none\|^404\|^/sub \|^301\|^/../"
   rm -f out results
 }
-port=$(port_free)
+port=$("$PYTHON" "$C/../setup/ports.py" 1)
 END
 }
 have lighttpd curl && try lighttpd - <<END

@@ -28,7 +28,7 @@ by_both() { # WHAT: each node has served itself and the other one
 
 # Debian 12's torchrun fails without --redirects and --tee.
 agents=(torchrun --redirects 1 --tee 1 --nnodes 2 --nproc_per_node 2 --rdzv_backend c10d --rdzv_id x)
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')
+port=$("$python" "$root/tests/setup/ports.py" 1)
 cat >dies.py <<END
 import os, runpy, sys
 if os.environ["RANK"] == "3" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":

@@ -8,10 +8,7 @@
 . "$(dirname "$0")/watch.bash"
 need_command prometheus prometheus-node-exporter curl
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "${own_directory-}"' EXIT
-read -r scraped asked exported influx_at influx_rpc < <("$python" -c 'import socket
-s = [socket.socket() for i in range(5)]
-for x in s: x.bind(("127.0.0.1", 0))
-print(*[x.getsockname()[1] for x in s])')
+read -r scraped asked exported influx_at influx_rpc < <("$python" "$root/tests/setup/ports.py" 5)
 
 begin_job job-p-1 'host=odd "host", x=y\!'
 "$bin/fs-launch" stats --listen "$scraped" &
