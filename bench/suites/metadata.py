@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names and attributes, warm: stat in random order of trees of three sizes, one process and four; listings of one large
-directory; bytes of the index."""
+directory, of a dataset and of outputs; bytes of the index."""
 import os
+import sys
 
 COUNTS = {10000: 4, 100000: 4, 1000000: 3}  # files: how many times as fast as ext4
 
@@ -57,6 +58,26 @@ def listings(ctx):
         ctx.row(name + what, "ms", {n: v[name] for n, v in got.items() if name in v}, target=3 if name == "ls -l" else None)
 
 
+def outputs(ctx):
+    """Each side makes the files and lists them; with 2 nodes, the other node lists them."""
+    count = 2000 if ctx.quick else 100000
+    dataset = ctx.pack(ctx.files("few", 10, 10), "few")
+    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "outputlist.py")
+    sides = [ctx.plain(ctx.dir("listed")), ctx.nodes(dataset, 1, ["--discard"]), ctx.nodes(dataset, 2, ["--discard"])]
+
+    def timed(side, number):
+        there = os.path.join(side.directory, "round%d" % number)
+        other = ["1"] if side.name == "2 nodes" else []
+        return side.run([sys.executable, script, there, count, os.path.join(ctx.build, "bench"), *other])
+
+    got = ctx.interleave(sides, timed, min(ctx.rounds, 3))
+    what = " of a directory of %d outputs" % count
+    ctx.row("readdir" + what + ", a name", "us", {n: v["readdir"] / 1000 for n, v in got.items()})
+    for of in ("1 node", "2 nodes"):
+        ctx.row("ls -l%s, %s" % (what, of), "ms", {n: v["ls -l"] for n, v in got.items()}, of=of)
+    ctx.row("ls" + what, "ms", {n: v["ls"] for n, v in got.items()})
+
+
 def blocks(ctx, count=1000, each=4):
     """Files of more than one block have a record for each in the index."""
     source = ctx.dir("blocks")
@@ -74,6 +95,8 @@ def run(ctx):
     blocks(ctx)
     ctx.clear()
     listings(ctx)
+    ctx.clear()
+    outputs(ctx)
     ctx.clear()
     for count, target in COUNTS.items():
         stat(ctx, count // 100 if ctx.quick else count, target, plot)

@@ -152,11 +152,12 @@ struct fs_call_rename {
   uint64_t call; /* the id of this call */
 };
 
-/* LIST lists a directory in its order. The answer is as many records as fit; at the end it is
-   empty. */
+/* LIST lists a directory in its order. The answer is as many names (struct fs_listed) as fit in
+   `most` bytes. If the longest name would have fitted behind them, they are the last ones. */
 struct fs_call_list {
   uint64_t dir;
-  uint64_t after; /* the `seq` of the last record that the caller has; 0: none */
+  uint64_t after; /* the `seq` of the last name that the caller has; 0: none */
+  uint64_t most;  /* FS_LISTED_MOST to FS_NAMES_BODY */
 };
 
 /* SETATTR changes attributes: of a file at its home, of others at the primary of their directory.

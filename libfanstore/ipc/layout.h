@@ -25,7 +25,7 @@
 #include "util/base.h"
 
 /* Raised with each change of this file or of ipc/call.h: clients and daemons of one job agree. */
-#define FS_IPC_VERSION 21u
+#define FS_IPC_VERSION 22u
 #define FS_CTL_MAGIC 0x4c54435346000001ull
 #define FS_CHANNEL_MAGIC 0x4e48435346000001ull
 #define FS_MAX_DATASETS 16u

@@ -78,7 +78,7 @@ static bool rename_ok(const struct fs_names_call *c) {
 }
 
 static bool list_call_ok(const struct fs_names_call *c) {
-  return c->list.after <= FS_RECORD_SEQ_MAX;
+  return c->list.after <= FS_RECORD_SEQ_MAX && c->list.most >= FS_LISTED_MOST && c->list.most <= FS_NAMES_BODY;
 }
 
 static bool setattr_ok(const struct fs_names_call *c) {

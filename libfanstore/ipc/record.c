@@ -57,3 +57,35 @@ bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, 
   *at += size;
   return true;
 }
+
+static size_t listed_size(const struct fs_listed *l) {
+  return fs_round_up(sizeof(*l) + l->name_len, 8);
+}
+static_assert((sizeof(struct fs_listed) + FS_RECORD_NAME_MAX + 7) / 8 * 8 == FS_LISTED_MOST, "as the header says");
+
+bool fs_listed_put(void *body, size_t n, size_t *at, const struct fs_record *r) {
+  struct fs_listed l = {.id = r->id,
+                        .seq = r->seq,
+                        .mode = r->mode,
+                        .name_len = r->name_len,
+                        .flags = (uint16_t)(r->flags & FS_RECORD_TAKEN)};
+  size_t size = listed_size(&l), used = sizeof(l) + l.name_len;
+  char *to = (char *)body + *at;
+  if (*at > n || n - *at < size) return false;
+  memcpy(to, &l, sizeof(l));
+  memcpy(to + sizeof(l), fs_record_name(r), l.name_len);
+  memset(to + used, 0, size - used);
+  *at += size;
+  return true;
+}
+
+const char *fs_listed_next(const void *body, size_t n, size_t *at, struct fs_listed *out) {
+  const char *from = (const char *)body + *at;
+  if (*at > n || n - *at < sizeof(*out)) return NULL;
+  memcpy(out, from, sizeof(*out));
+  bool type = fs_mode_ok(out->mode) || out->mode == FS_WHITEOUT;
+  if (!type || !fs_id_ok(out->id) || out->seq == 0 || out->seq > FS_RECORD_SEQ_MAX) return NULL;
+  if (n - *at < listed_size(out) || !fs_name_ok(from + sizeof(*out), out->name_len)) return NULL;
+  *at += listed_size(out);
+  return from + sizeof(*out);
+}

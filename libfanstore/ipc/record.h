@@ -130,6 +130,26 @@ const struct fs_record *fs_record_next(const void *body, size_t n, size_t *at);
    advances *at. Returns false if there is no room. */
 bool fs_record_put(void *body, size_t n, size_t *at, const struct fs_record *r, const char *name, const char *target);
 
+/* ---- listings ---- */
+
+/* One name in an answer to LIST. The name follows, then zeros to a multiple of 8 bytes. */
+struct fs_listed {
+  uint64_t id;
+  uint64_t seq;
+  uint32_t mode;
+  uint16_t name_len;
+  uint16_t flags; /* FS_RECORD_TAKEN or 0 */
+};
+static_assert(sizeof(struct fs_listed) == 24, "fs_listed is 24 bytes");
+#define FS_LISTED_MOST 280u /* bytes of the longest one */
+
+/* Writes what a listing says of a record at *at of a body of n bytes, and advances *at. Returns
+   false if there is no room. */
+bool fs_listed_put(void *body, size_t n, size_t *at, const struct fs_record *r);
+/* Copies what is at *at of a body of n bytes to *out, and advances *at. Returns its name, in the
+   body, or NULL if it is not whole and valid. */
+const char *fs_listed_next(const void *body, size_t n, size_t *at, struct fs_listed *out);
+
 /* ---- times ---- */
 
 /* Least distance in ns of two changes in a directory. Half of it is still visible in a double. */

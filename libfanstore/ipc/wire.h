@@ -14,7 +14,7 @@
 #include "util/util.h"
 
 #define FS_WIRE_MAGIC 0x52495746u
-#define FS_WIRE_VERSION 12u
+#define FS_WIRE_VERSION 13u
 
 enum fs_wire_tag {
   FS_TAG_REQUEST = 1,

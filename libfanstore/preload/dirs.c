@@ -29,8 +29,9 @@ struct fs_dirstream {
   struct dirent64 record;
   uint64_t page_at; /* position after the page */
   uint32_t page_used, page_size;
-  alignas(8) char page[2048]; /* records of output files, some at a time */
+  char *page; /* FS_DIR_PAGE bytes for records of output files, or NULL: none was asked for */
 };
+#define FS_DIR_PAGE 32768u       /* as libc's */
 #define FS_AT_MISSING (1l << 62) /* what telldir says among the missing names, plus their number */
 
 /* ---- libc's streams that are found to need one of this library ---- */
@@ -203,8 +204,9 @@ static int next_real(struct fs_dirstream *d) {
 
 static int next_output(struct fs_dirstream *d, struct fs_slot *s) {
   if (d->page_used == d->page_size) {
+    if (d->page == NULL && (d->page = malloc(FS_DIR_PAGE)) == NULL) return -ENOMEM;
     d->page_at = d->at;
-    fs_ssize n = fs_output_list(s->mount, s->entry, &d->page_at, d->page, sizeof(d->page));
+    fs_ssize n = fs_output_list(s->mount, s->entry, &d->page_at, d->page, FS_DIR_PAGE);
     d->page_used = d->page_size = 0;
     if (n <= 0) return (int)n;
     d->page_size = (uint32_t)n;
@@ -275,6 +277,7 @@ FS_EXPORT int closedir(DIR *dir) {
   DIR *inner = d->inner;
   if (inner == dir) late_find(dir, true);
   d->magic = 0;
+  free(d->page);
   free(d);
   return inner != NULL ? close_real(inner) : fs_close(fd);
 }

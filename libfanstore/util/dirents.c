@@ -15,7 +15,7 @@ size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint
   d->d_off = (off64_t)next;
   d->d_reclen = (unsigned short)len;
   d->d_type = v->type;
-  memcpy(d->d_name, v->name, v->name_len);
+  memmove(d->d_name, v->name, v->name_len);
   d->d_name[v->name_len] = '\0';
   return len;
 }

@@ -37,7 +37,8 @@ struct fs_dirent_view {
   uint8_t type; /* DT_* */
 };
 /* Writes one getdents64 record, with `next` as the position after it. Returns its length, or 0 if
-   there is no room. */
+   there is no room. The name may lie at `to` or after it, behind as many bytes as a record has
+   before its name, or more. */
 size_t fs_dirent_put(char *to, size_t room, const struct fs_dirent_view *v, uint64_t next);
 
 #endif

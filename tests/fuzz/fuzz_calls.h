@@ -128,6 +128,7 @@ static void call_fields(struct fs_names_call *c, uint8_t how) {
     break;
   case FS_NAMES_LIST:
     c->list.after = number;
+    c->list.most = FS_LISTED_MOST + size % (FS_NAMES_BODY - FS_LISTED_MOST + 1);
     break;
   case FS_NAMES_SETATTR:
     c->setattr = (struct fs_call_setattr){.call = id2, .size = size, .changed = size, .mode = mode};

@@ -77,7 +77,7 @@ static struct fs_names_call some_call(uint32_t rank, uint8_t op, const char **na
     h.flags = 1 + (type >> 4) % 3;
     break;
   case FS_NAMES_LIST:
-    h.list = (struct fs_call_list){.dir = dir, .after = type >> 4};
+    h.list = (struct fs_call_list){.dir = dir, .after = type >> 4, .most = FS_LISTED_MOST << (type & 3)};
     break;
   case FS_NAMES_LOOKUP:
     h.lookup = (struct fs_call_lookup){.dir = dir, .id = an_id()};

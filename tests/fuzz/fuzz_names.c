@@ -29,6 +29,15 @@ static void check(bool good) {
   if (!good) abort();
 }
 
+static void check_listed(const char *body, size_t n) {
+  struct fs_listed l;
+  const char *name;
+  for (size_t at = 0; (name = fs_listed_next(body, n, &at, &l)) != NULL;) {
+    check(at <= n && at % 8 == 0 && name >= body && name + l.name_len <= body + n);
+    check(fs_name_ok(name, l.name_len) && l.seq > 0 && l.seq <= FS_RECORD_SEQ_MAX);
+  }
+}
+
 static bool is_id(uint64_t id) {
   return (id & FS_OUTPUT_ID) && !(id >> 63);
 }
@@ -142,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_records(body, size, sizeof(*c));
   }
   check_records(body, size, 0);
+  check_listed(body, size);
   free(body);
   return 0;
 }

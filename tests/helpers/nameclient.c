@@ -106,16 +106,21 @@ static void print_answer(void) {
 
 /* All of a directory, a line a page. */
 static void list(uint64_t dir) {
-  struct fs_names_call call = {.op = FS_NAMES_LIST, .list.dir = dir};
+  struct fs_names_call call = {.op = FS_NAMES_LIST, .list = {.dir = dir, .most = FS_NAMES_BODY}};
   const struct fs_call_slot *b = &c.ch->call_slot[0];
   do {
     size_t at = 0;
-    const struct fs_record *r;
+    struct fs_listed l;
+    const char *name;
     post(0, call, "", "");
     finish(0);
     if (b->err == 0 && b->length == 0) break;
-    print_answer();
-    while ((r = fs_record_next(b->body, b->length, &at)) != NULL) call.list.after = r->seq;
+    printf("%s", b->err == 0 ? "ok" : strerrorname_np(-b->err));
+    while (b->err == 0 && (name = fs_listed_next(b->body, b->length, &at, &l)) != NULL) {
+      printf(" %llu %.*s", (unsigned long long)l.id, (int)l.name_len, name);
+      call.list.after = l.seq;
+    }
+    printf("\n");
   } while (b->err == 0);
   printf("end\n");
   fflush(stdout);

@@ -319,6 +319,61 @@ static void test_insane_targets(void **state) {
   }
 }
 
+/* ---- listings ---- */
+
+/* A listing has whole names only; what is said of a name takes no more than the most bytes. */
+static void test_listed(void **state) {
+  (void)state;
+  char body[1000], text[FS_RECORD_NAME_MAX + 1];
+  size_t end = 0, at = 0;
+  struct fs_listed l;
+  memset(text, 'x', sizeof(text));
+  text[FS_RECORD_NAME_MAX] = '\0';
+  struct {
+    struct fs_record r;
+    char name[FS_RECORD_NAME_MAX + 1];
+  } longest = {.r = a_record(9, 4, text)}, taken = {.r = a_record(9, 4, "t"), .name = "t"};
+  memcpy(longest.name, text, sizeof(text));
+  longest.r.seq = 7;
+  taken.r.seq = FS_RECORD_SEQ_MAX;
+  taken.r.flags = FS_RECORD_TAKEN | FS_RECORD_PUBLISHED;
+  taken.r.mode = FS_WHITEOUT;
+  assert_false(fs_listed_put(body, FS_LISTED_MOST - 1, &end, &longest.r));
+  assert_int_equal(end, 0);
+  assert_true(fs_listed_put(body, FS_LISTED_MOST, &end, &longest.r));
+  assert_int_equal(end, FS_LISTED_MOST);
+  assert_true(fs_listed_put(body, sizeof(body), &end, &taken.r));
+  for (size_t cut = 0; cut < end; cut++) {
+    size_t from = cut < FS_LISTED_MOST ? 0 : FS_LISTED_MOST;
+    assert_null(fs_listed_next(body, cut, &from, &l));
+  }
+  const char *name = fs_listed_next(body, end, &at, &l);
+  assert_true(name && l.id == longest.r.id && l.seq == 7 && l.flags == 0);
+  assert_memory_equal(name, text, l.name_len);
+  assert_int_equal(l.name_len, FS_RECORD_NAME_MAX);
+  assert_non_null(fs_listed_next(body, end, &at, &l));
+  assert_true(l.seq == FS_RECORD_SEQ_MAX && l.flags == FS_RECORD_TAKEN && l.mode == FS_WHITEOUT && at == end);
+}
+
+static void test_insane_listed(void **state) {
+  (void)state;
+  const struct fs_listed good = {.id = FS_OUTPUT_ID | 5, .seq = 1, .mode = S_IFREG | 0644, .name_len = 1};
+  struct fs_listed bad[6], l;
+  for (unsigned i = 0; i < FS_ARRAY_LEN(bad); i++) bad[i] = good;
+  bad[1].id = 5;
+  bad[2].seq = 0;
+  bad[3].seq = FS_RECORD_SEQ_MAX + 1;
+  bad[4].mode = S_IFIFO | 0600;
+  bad[5].name_len = 256;
+  for (unsigned i = 0; i <= FS_ARRAY_LEN(bad); i++) {
+    char body[FS_LISTED_MOST + 8] = "";
+    size_t at = 0;
+    memcpy(body, i < FS_ARRAY_LEN(bad) ? &bad[i] : &good, sizeof(good));
+    memset(body + sizeof(good), i < FS_ARRAY_LEN(bad) ? 'n' : '/', 256);
+    assert_int_equal(fs_listed_next(body, sizeof(body), &at, &l) != NULL, i == 0);
+  }
+}
+
 /* ---- calls ---- */
 
 static bool call_ok(struct fs_names_call c, const void *name, size_t n, const void *name2, size_t n2) {
@@ -420,6 +475,8 @@ int main(void) {
       cmocka_unit_test(test_messages),
       cmocka_unit_test(test_insane_messages),
       cmocka_unit_test(test_insane_targets),
+      cmocka_unit_test(test_listed),
+      cmocka_unit_test(test_insane_listed),
       cmocka_unit_test(test_calls),
       cmocka_unit_test(test_table),
       cmocka_unit_test(test_long_names),

@@ -145,7 +145,7 @@ static void fs_exec_list(struct fs_ns *ns, struct fs_asked a, const struct fs_na
   const struct fs_record *r;
   while ((r = fs_names_after(ns->names, c->list.dir, seq)) != NULL) {
     seq = r->seq;
-    if (!fs_answer_put(ns, &at, r)) break;
+    if (!fs_listed_put(ns->body, c->list.most, &at, r)) break;
   }
   fs_ns_answer(ns, a, 0, ns->body, at);
 }
