@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Room for outputs: outputs_space.py STEP MOUNT NODES ARGUMENT. Steps: limit (ARGUMENT: it), room (ARGUMENT: a directory on
+"""Room for outputs: outputs_space.py STEP MOUNT NODES ARGUMENT. Steps: limit and late (ARGUMENT: it), room (ARGUMENT: a directory on
 the nodes' storage), none, full0 and full1 (that node's storage has some MB)."""
+import errno
 import os
 import shutil
 import subprocess
@@ -138,6 +139,31 @@ def limit():
     epochs()
 
 
+def late():
+    """How long after a program has passed the limit, beside 40,000 files, writes are refused: the best of three."""
+    best, size, files = 9.0, int(argument), 40000
+    os.mkdir(f"{mount}/many")
+    for i in range(files):
+        os.close(os.open(f"{mount}/many/{i}", os.O_WRONLY | os.O_CREAT))
+    for _ in range(3):
+        fd, block, passed, written = os.open(f"{mount}/most", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), bytes(MIB), 0, 0
+        try:
+            while passed == 0 or time.monotonic() < passed + 5:
+                written += os.write(fd, block)
+                passed = passed or (time.monotonic() if written >= size else 0)
+                if passed:
+                    time.sleep(0.01)  # so that little is written
+        except OSError as e:
+            assert e.errno == errno.EDQUOT, e
+            best = min(best, max(0, time.monotonic() - passed) if passed else 0)
+        assert written >= size // 2, written
+        os.close(fd)
+        os.unlink(f"{mount}/most")
+        wait_for("room", lambda: free(mount) > size // 2)
+    assert best < 1, f"told after {best} s"
+    step("the limit holds a second after it was passed, also beside 40,000 files")
+
+
 # A checkpoint of two nodes that is written anew each epoch, by the same processes or by others.
 EPOCH = """
 fd = os.open('checkpoint', os.O_RDWR | os.O_CREAT | (os.O_TRUNC if int(sys.argv[2]) else 0))
@@ -228,4 +254,4 @@ print(error(os.pwrite, fd, b'x' * 100000, 1 << 20), error(os.fsync, fd), error(o
     step("a full disk at home: ENOSPC from write, fsync and close")
 
 
-{"limit": limit, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[segment]()
+{"limit": limit, "late": late, "room": room, "none": none, "full0": lambda: full(0), "full1": lambda: full(1)}[segment]()

@@ -21,7 +21,13 @@ for n in $(half 2 4); do
   grep -q 'outputs take .*, and 8.0 MiB is the limit' "$work/err" || fail "not told: $(cat "$work/err")"
   lost_by_shells fill0 'Disk quota exceeded'
 done
-! rest || exit 0
+if rest; then
+  launch --dataset "$work/ds" --emulate 1 --output-limit 512M --discard -- \
+    "$python" "$here/outputs_space.py" late "$mnt" 1 $((512 << 20)) >"$work/out" 2>"$work/err" ||
+    fail "$(tail -1 "$work/out") $(cat "$work/err")"
+  cat "$work/out"
+  exit 0
+fi
 expect_status 0 launch --dataset "$work/ds" --emulate 1 --output-limit 8M --discard -- \
   "$python" -c 'import sys, time; f = open(sys.argv[1] + "/most", "wb"); f.write(bytes(7600 << 10)); f.flush(); time.sleep(1.5)' "$mnt"
 grep -q 'outputs take .*, and 8.0 MiB is the limit: beyond it, writes fail (EDQUOT; --output-limit)' "$work/err" ||

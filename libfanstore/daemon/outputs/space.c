@@ -2,9 +2,9 @@
 /*
  * Watches the space that outputs take. With --output-limit, a thread adds up the disk space of the
  * files in the backing directory, because no event reports a program's writes. Writers read in
- * ctl.output_full that the limit is reached. The thread runs more often near the limit, but uses
- * only a small share of a core. So outputs may exceed the limit by what is written between two
- * runs. fs_space_full is for any thread, the rest for the MPI thread.
+ * ctl.output_full that the limit is reached. The thread runs more often if the limit could be passed
+ * before its next run, but works only a part of the time. So outputs may exceed the limit by what is
+ * written between two runs. fs_space_full is for any thread, the rest for the MPI thread.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -18,9 +18,10 @@
 #define FS_SPACE_MIN_NS 20000000ull
 #define FS_SPACE_MAX_NS 500000000ull
 #define FS_SPACE_BYTES_NS 4u /* no node writes faster, in bytes per ns */
-#define FS_SPACE_SHARE 20u   /* the thread works at most one part in so many of the time */
-#define FS_SPACE_BLOCK 512u  /* unit of st_blocks */
-#define FS_SPACE_SOON 10u    /* with a tenth of the limit left, the user is warned */
+#define FS_SPACE_SHARE 20u   /* the thread sleeps so many times as long as it works, at least */
+#define FS_SPACE_SHARE_NEAR 4u
+#define FS_SPACE_BLOCK 512u /* unit of st_blocks */
+#define FS_SPACE_SOON 10u   /* with a tenth of the limit left, the user is warned */
 
 static uint64_t fs_space_used(const struct fs_daemon *d) {
   uint64_t used = 0;
@@ -64,8 +65,9 @@ static void *fs_space_main(void *arg) {
     atomic_store(&d->ctl->output_used, used);
     atomic_store(&d->ctl->output_full, used >= limit);
     told = fs_space_tell(d, used, told);
-    uint64_t nap = used >= limit ? 0 : (limit - used) / FS_SPACE_BYTES_NS;
-    nap = FS_MAX(FS_MIN(FS_MAX(nap, FS_SPACE_MIN_NS), FS_SPACE_MAX_NS), FS_SPACE_SHARE * (fs_now_ns() - begin));
+    uint64_t nap = used >= limit ? 0 : (limit - used) / FS_SPACE_BYTES_NS, worked = fs_now_ns() - begin;
+    uint64_t share = used >= limit || nap > FS_SPACE_SHARE * worked ? FS_SPACE_SHARE : FS_SPACE_SHARE_NEAR;
+    nap = FS_MAX(FS_MIN(FS_MAX(nap, FS_SPACE_MIN_NS), FS_SPACE_MAX_NS), share * worked);
     (void)fs_futex_wait(&d->space.turn, turn, nap);
   }
   return NULL;
