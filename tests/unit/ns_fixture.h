@@ -46,11 +46,12 @@ static struct {
   bool dropped[RANKS][65536]; /* files of this rank's, by their count */
   unsigned tree[RANKS], marks, changes;
   uint64_t messages, lost;
-  unsigned loss;  /* one message in so many is lost; 0: none */
-  bool hostile;   /* a message said what none of the ranks would */
-  uint64_t busy;  /* until then homes answer EAGAIN */
-  bool hangs;     /* the unlink of a backing file never ends */
-  unsigned asked; /* homes, so many times */
+  unsigned questions[FS_NAMES_OPS]; /* sent, of each operation */
+  unsigned loss;                    /* one message in so many is lost; 0: none */
+  bool hostile;                     /* a message said what none of the ranks would */
+  uint64_t busy;                    /* until then homes answer EAGAIN */
+  bool hangs;                       /* the unlink of a backing file never ends */
+  unsigned asked;                   /* homes, so many times */
 } world;
 
 /* Of many rounds valgrind gets every seventh, odd and even ones, of all moments: each world is megabytes that it fills.
@@ -94,6 +95,7 @@ static void sim_send(struct fs_ns *ns, uint32_t to, const struct fs_ns_message *
     world.first[from][to] = p;
   world.last[from][to] = p;
   world.messages++;
+  if (!head->answer) world.questions[((const struct fs_names_call *)body)->op]++;
 }
 static void sim_mark(struct fs_ns *ns, uint32_t bit) {
   world.mark[rank_of(ns)][bit] = true;

@@ -54,6 +54,51 @@ static void test_attributes(void **state) {
   sim_check_backups();
 }
 
+/* Makes a call about `name`, and compares which questions it needs until all is quiet. -1: no matter. */
+static void asks(uint32_t rank, struct fs_names_call h, const int expected[FS_NAMES_OPS]) {
+  static struct call c;
+  memset(world.questions, 0, sizeof(world.questions));
+  call_start(&c, rank, h, h.op == FS_NAMES_PUBLISH ? "" : "second", "");
+  call_wait(&c);
+  assert_int_equal(c.err, 0);
+  sim_settle();
+  for (int op = 0; op < FS_NAMES_OPS; op++)
+    if (expected[op] >= 0) assert_int_equal(world.questions[op], expected[op]);
+}
+
+/* Making, publishing and removing a file ask each rank once at most: the primary, unless it is the caller; the backup;
+ * and at a removal the home, unless it hears of it as one of the two. */
+static void test_nobody_is_asked_twice(void **state) {
+  (void)state;
+  static struct call c;
+  for (unsigned round = 0; round < 32; round++) {
+    random_seed(round);
+    sim_start(4);
+    uint64_t dir = FS_DATASET_DIR(0, 1 + round / 4);
+    struct fs_keepers k = fs_members_keepers(fs_ns_members(world.ns[0]), dir);
+    uint32_t caller = round % 4;
+    int expected[FS_NAMES_OPS] = {[FS_NAMES_PING] = -1, [FS_NAMES_BACKUP] = 1};
+    call_start(&c, k.primary, call_create(k.primary, dir, S_IFREG | 0644), "first", "");
+    call_wait(&c);
+    sim_settle();
+    struct fs_names_call h = call_create(caller, dir, S_IFREG | 0644);
+    uint64_t id = h.create.id;
+    expected[FS_NAMES_CREATE] = caller != k.primary;
+    asks(caller, h, expected);
+    h = (struct fs_names_call){.op = FS_NAMES_PUBLISH,
+                               .publish = {.dir = dir, .id = id, .number = 1, .size = 5, .mode = S_IFREG | 0644}};
+    expected[FS_NAMES_CREATE] = 0;
+    expected[FS_NAMES_PUBLISH] = caller != k.primary;
+    asks(caller, h, expected);
+    uint32_t remover = (caller + round / 8) % 4;
+    h = (struct fs_names_call){.op = FS_NAMES_REMOVE, .remove = {.dir = dir, .call = fs_ns_id(world.ns[remover])}};
+    expected[FS_NAMES_PUBLISH] = 0;
+    expected[FS_NAMES_REMOVE] = remover != k.primary;
+    expected[FS_NAMES_DROP] = caller != k.primary && caller != k.backup;
+    asks(remover, h, expected);
+  }
+}
+
 /* Of two publications under way at once that one stays that home made later; and a file is followed by its id. */
 static void test_publications_in_order(void **state) {
   (void)state;
@@ -394,6 +439,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_attributes),
       cmocka_unit_test(test_the_backup_answers),
+      cmocka_unit_test(test_nobody_is_asked_twice),
       cmocka_unit_test(test_publications_in_order),
       cmocka_unit_test(test_staged),
       cmocka_unit_test(test_questions_to_a_home),
