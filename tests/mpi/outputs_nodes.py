@@ -364,7 +364,7 @@ for a in appenders:
 equal("lines", str(50 * writers), on(last, "print(len(set(open(work + '/lines').read().splitlines())))"))
 step("a file of another node is written, appended, cut")
 
-# Others find a file that is open for writing; there are no locks between nodes.
+# Others find a file that is open for writing, and their locks on it are real.
 keeper = start(0, """
     fd = os.open(work + '/kept', os.O_CREAT | os.O_RDWR)
     print('ready', flush=True)

@@ -261,6 +261,22 @@ for how in ("-f", "-F"):
     tail.kill(), tail.wait()
 step("tail -f and -F of another node's file")
 
+# The same while its writer keeps it open and never syncs it: a shell, awk, and C's stdio with its buffer flushed.
+KEPT = ("exec 3>>kept; while read -r line; do echo \"$line\" >&3; done", "awk '{ print >>\"kept\"; fflush() }'", "stdbuf -oL sed -n p >>kept")
+for i, script in enumerate(KEPT):
+    on(0, "open('kept', 'a').write('one\\n')")
+    tail = start(last, "tail", "-n", "1", "-f", "-s", "0.1", "kept", cwd=work)
+    assert tail.stdout.readline() == "one\n"
+    writer = start(0, "bash", "-c", script, cwd=work)
+    for k in range(3):
+        began = time.monotonic()
+        writer.stdin.write(f"kept {i} {k}\n"), writer.stdin.flush()
+        equal("followed", f"kept {i} {k}\n", tail.stdout.readline())
+        took = time.monotonic() - began
+        assert took < 3, f"{script}: {took} s"  # two seconds, tail's look, and a busy machine
+    writer.stdin.close(), writer.wait(), tail.kill(), tail.wait()
+step("tail -f of another node's file that stays open, two seconds behind at most")
+
 # A file of this node that is written by a mapping: msync, munmap and the end of the process publish it.
 mapper = programs.start(0, """
     import mmap
