@@ -10,7 +10,7 @@ from fsb.peers import Side
 
 SETS = {"16 KiB": (16384, 48000), "1 MiB": (1 << 20, 1500), "64 MiB": (64 << 20, 24)}
 BLOCK = 256 << 10
-FIXED, A_JOB, A_FILE = 48, 4, 640 / (1 << 20)  # MiB of memory: fs-prepare(1); a file with its path
+FIXED, A_JOB, A_FILE = 80, 4, 160 / (1 << 20)  # MiB of memory: fs-prepare(1); a file with its path
 
 
 class Source:

@@ -5,22 +5,31 @@
 
 #include "pack.h"
 
+/* Appends the shorter array to the longer one: while both are there, they take the least. */
+static fs_err append(struct fs_tree *tree, struct fs_items *items) {
+  if (items->n > tree->n) {
+    const struct fs_items longer = *items;
+    *items = (struct fs_items){.item = tree->items, .n = tree->n};
+    tree->items = longer.item;
+    tree->n = longer.n;
+  }
+  if (items->n == 0) return 0;
+  struct fs_item *more = realloc(tree->items, (tree->n + items->n) * sizeof *more);
+  if (more == NULL) return -ENOMEM;
+  memcpy(more + tree->n, items->item, items->n * sizeof *more);
+  tree->items = more;
+  tree->n += items->n;
+  return 0;
+}
+
 fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items) {
   fs_err err = 0;
   if (tree->n + items->n > FS_MAX_ENTRIES) {
     fs_say("SOURCE has %zu names; a dataset holds at most %u: pack parts of it", tree->n + items->n, FS_MAX_ENTRIES);
     err = -EFBIG;
-  } else if (tree->n == 0) {
-    free(tree->items);
-    tree->items = items->item;
-    tree->n = items->n;
-    items->item = NULL;
-  } else if (items->n != 0) {
-    struct fs_item *more = realloc(tree->items, (tree->n + items->n) * sizeof *more);
-    if (more == NULL) return -ENOMEM;
-    memcpy(more + tree->n, items->item, items->n * sizeof *more);
-    tree->items = more;
-    tree->n += items->n;
+  } else {
+    err = append(tree, items);
+    if (err < 0) return err;
   }
   free(items->item);
   *items = (struct fs_items){0};

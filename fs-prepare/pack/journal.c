@@ -15,7 +15,7 @@
 
 #include "store.h"
 
-#define MAGIC 0x314c4e524a534600ull /* "\0FSJRNL1" read as a little-endian u64 */
+#define MAGIC 0x324c4e524a534600ull /* "\0FSJRNL2" read as a little-endian u64 */
 #define EVERY_NS 5000000000ull
 #define SHARE 50u /* a checkpoint takes at most one part in so many of the time */
 

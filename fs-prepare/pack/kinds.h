@@ -12,13 +12,18 @@
 
 #define FS_SAMPLE_PIECE (64u << 10) /* most bytes of a sample */
 
+/* Files of a kind that were stored: their number, plain bytes, and the bytes that they take. */
+struct fs_packed {
+  uint64_t files, plain, stored;
+  uint64_t raw; /* plain bytes of those that are stored raw */
+};
+
 struct fs_kind {
   char *name;                /* "*.json", "*.json in train", "no suffix", "others" */
   uint64_t files;            /* files that are packed: not empty, and no alias when planned */
   uint64_t bytes;            /* their plain bytes */
   struct fs_verdict verdict; /* with --codec auto */
-  uint64_t stored;           /* bytes that they take (fs_kinds_count) */
-  uint64_t raw;              /* plain bytes of those that are stored raw (the same) */
+  struct fs_packed packed;   /* fs_kinds_count */
   double rate;               /* plain bytes that one core decoded in a second, now; 0: not measured */
 };
 
@@ -32,7 +37,7 @@ fs_err fs_kinds_group(struct fs_kinds *kinds, struct fs_tree *tree);
 /* Reads samples of each kind, chooses how it is stored, and adds rows to plan->codecs. Returns 0,
    -ENOMEM or -EINTR. */
 fs_err fs_kinds_choose(struct fs_kinds *kinds, struct fs_plan *plan);
-/* Adds up what is stored of each kind. Files that are stored once, for another file, do not count. */
+/* Adds up what was stored of each kind. Files that are stored once, for another file, do not count. */
 void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree);
 /* Prints the largest kinds with what was chosen for them, and what packing made of them. */
 void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan);

@@ -6,6 +6,7 @@
 #include "pack.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ struct pack {
   struct fs_progress progress;
   struct fs_manifest manifest; /* filled from the new index */
   uint64_t resumed;            /* bytes that an interrupted run had packed */
+  uint64_t duplicates, duplicate_bytes;
 };
 
 /* Counts a file when its last chunk came. */
@@ -229,6 +231,18 @@ static bool is_as_before(const struct pack *p) {
          strcmp(m->codec, old->codec) == 0;
 }
 
+/* Counts the files whose content is stored already, without hard links. */
+static void count_duplicates(struct pack *p) {
+  const struct fs_tree *tree = &p->tree;
+  for (size_t i = 0; i < tree->n; i++) {
+    const struct fs_item *item = &tree->items[i];
+    if (!item->alias || item->left_out || !S_ISREG(item->mode)) continue;
+    if (item->group != 0 && item->group == tree->items[item->same].group) continue;
+    p->duplicates++;
+    p->duplicate_bytes += item->size;
+  }
+}
+
 static fs_err write_dataset(struct pack *p) {
   struct fs_index_header h = {0};
   uint64_t xxh3 = 0;
@@ -247,7 +261,8 @@ static fs_err write_dataset(struct pack *p) {
   if (err < 0) fs_target_say(&p->target, "cannot be written", err);
   if (err == 0) err = make_index(p, index, &h);
   fs_kinds_count(&p->kinds, &p->tree);
-  fs_block_file_close(&p->tree.blocks);
+  count_duplicates(p);
+  fs_tree_forget(&p->tree); /* the nodes map the index */
   if (err == 0) err = fs_target_hash(&p->target, index, h.file_size, &xxh3);
   if (err < 0) return err;
   fill_manifest(p, &h, xxh3);
@@ -260,27 +275,12 @@ static fs_err write_dataset(struct pack *p) {
   return err < 0 ? err : fs_target_commit(&p->target);
 }
 
-/* Returns the number of files whose content is stored already, without hard links. */
-static uint64_t count_duplicates(const struct fs_tree *tree, uint64_t *bytes) {
-  uint64_t n = 0;
-  *bytes = 0;
-  for (size_t i = 0; i < tree->n; i++) {
-    const struct fs_item *item = &tree->items[i];
-    if (!item->alias || item->left_out || !S_ISREG(item->mode)) continue;
-    if (item->group != 0 && item->group == tree->items[item->same].group) continue;
-    n++;
-    *bytes += item->size;
-  }
-  return n;
-}
-
 static void say_once(const struct pack *p) {
   const uint64_t links = p->plan.links, chunks = p->store.shared_chunks;
-  uint64_t bytes, duplicates = count_duplicates(&p->tree, &bytes);
   char size[32];
-  if (duplicates == 0 && links == 0 && chunks == 0) return;
-  printf("  stored once: %" PRIu64 " duplicate%s (%s), %" PRIu64 " further hard link%s", duplicates,
-         fs_plural(duplicates), fs_format_size(bytes, size, sizeof size), links, fs_plural(links));
+  if (p->duplicates == 0 && links == 0 && chunks == 0) return;
+  printf("  stored once: %" PRIu64 " duplicate%s (%s), %" PRIu64 " further hard link%s", p->duplicates,
+         fs_plural(p->duplicates), fs_format_size(p->duplicate_bytes, size, sizeof size), links, fs_plural(links));
   if (chunks != 0)
     printf(", %" PRIu64 " equal piece%s of large files (%s)", chunks, fs_plural(chunks),
            fs_format_size(p->store.shared_bytes, size, sizeof size));
@@ -437,6 +437,7 @@ static fs_err run(struct pack *p) {
   if (err == 0) err = fs_kinds_group(&p->kinds, &p->tree);
   if (err == 0 && p->o.codec == FS_CHOOSE_AUTO) err = fs_kinds_choose(&p->kinds, &p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
+  malloc_trim(0);
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->begin(&p->plan, &p->target);
   if (err == 0) err = open_store(p);
   if (err == 0) err = pack_contents(p);

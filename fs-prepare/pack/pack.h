@@ -131,6 +131,8 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t s
 /* Appends an array of items from malloc, which is then the tree's or freed. Returns 0, -EFBIG after one
    line on stderr, or -ENOMEM: then the array is still the caller's. */
 fs_err fs_tree_take(struct fs_tree *tree, struct fs_items *items);
+/* Frees the items and what they have. */
+void fs_tree_forget(struct fs_tree *tree);
 void fs_tree_free(struct fs_tree *tree);
 /* Makes the file of the items' blocks in a directory. */
 fs_err fs_block_file_open(struct fs_tree *tree, int dir, uint64_t block_size);

@@ -233,7 +233,11 @@ fs_err fs_parts_finish(struct fs_parts *p) {
                                   .xxh3 = o->hash != NULL ? fs_xxh3_digest(o->hash) : 0,
                                   .flags = replicate ? FS_PART_REPLICATE : 0};
   }
-  return p->writer != NULL ? fs_writer_wait(p->writer, NULL) : 0;
+  fs_err err = p->writer != NULL ? fs_writer_wait(p->writer, NULL) : 0;
+  if (err < 0) return err;
+  fs_writer_stop(p->writer); /* its buffers make room for the index's tables */
+  p->writer = NULL;
+  return 0;
 }
 
 struct seal {

@@ -4,6 +4,7 @@
  * to the least filled partition, large raw files are aligned. One thread, so the result depends on
  * the order only.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ void fs_store_forget(struct fs_store *s) {
   s->seen = NULL;
   s->keys = NULL;
   fs_chunks_free(s);
+  malloc_trim(0);
 }
 
 void fs_store_free(struct fs_store *s) {
@@ -171,21 +173,20 @@ fs_err fs_store_seen(struct fs_store *s, uint64_t number, uint64_t plain_xxh3) {
   const struct fs_item *item = &s->plan->tree->items[number];
   uint64_t key = fs_item_block(item, 0)->xxh3;
   for (uint64_t i = 1; i < fs_item_nblocks(item); i++) key = next_key(key, fs_item_block(item, i)->xxh3);
-  fs_err err = seen_add(s, key, number);
-  return err == 0 && plain_xxh3 != 0 ? seen_add(s, plain_xxh3, number) : err;
+  return seen_add(s, plain_xxh3 != 0 ? plain_xxh3 : key, number);
 }
 
-/* Returns true if equal files are found by their plain bytes too: those of another kind may be stored
-   in another way. */
-static bool other_key(const struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
-  return s->plan->opts->codec == FS_CHOOSE_AUTO && c->plain_xxh3 != key;
+/* Returns true if equal files are found by their plain bytes: those of another kind may be stored in another
+   way. Of files that an update keeps, only the stored bytes have a hash. */
+static bool by_plain(const struct fs_store *s) {
+  return s->plan->opts->codec == FS_CHOOSE_AUTO;
 }
 
 /* Compares the chunk's stored bytes with those of an item that was stored as one chunk. Returns 1
    if equal, 0, or a negative errno. */
 static int same_bytes(struct fs_store *s, const struct fs_item *item, const struct fs_chunk *c) {
   if (fs_item_nblocks(item) != c->nblocks) return 0;
-  if (item->codec != c->codec) return s->plan->opts->codec == FS_CHOOSE_AUTO ? same_decoded(s, item, c) : 0;
+  if (item->codec != c->codec) return by_plain(s) ? same_decoded(s, item, c) : 0;
   for (uint32_t i = 0; i < c->nblocks; i++) {
     const struct fs_built_block *b = fs_item_block(item, i);
     if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return 0;
@@ -214,13 +215,13 @@ static int same_keys(struct fs_store *s, uint64_t number, const struct fs_chunk 
   const struct fs_long_key *k = &s->keys[number];
   const bool encoded_alike = item->codec == c->codec;
   if (fs_item_nblocks(item) != c->nblocks) return 0;
-  if (!encoded_alike && s->plan->opts->codec != FS_CHOOSE_AUTO) return 0;
+  if (by_plain(s) && !item->kept) return k->first == c->plain_xxh3 && k->second == c->plain_key;
+  if (!encoded_alike && !by_plain(s)) return 0;
   for (uint32_t i = 0; i < c->nblocks && encoded_alike; i++) {
     const struct fs_built_block *b = fs_item_block(item, i);
     if (b->stored_len != c->blocks[i].stored_len || b->xxh3 != c->blocks[i].xxh3) return 0;
   }
-  if (item->kept) return same_kept(s, item, c);
-  return encoded_alike ? k->stored == c->key : k->plain == c->plain_xxh3 && k->plain2 == c->plain_key;
+  return item->kept ? same_kept(s, item, c) : k->second == c->key;
 }
 
 /* Looks for a stored file of the same content. Returns 1 and *found, 0, or a negative errno. */
@@ -296,11 +297,9 @@ static fs_err begin_item(const struct fs_store *s, struct fs_item *item, const s
 
 /* Notes the content of a whole file. */
 static fs_err see(struct fs_store *s, const struct fs_chunk *c, uint64_t key) {
-  if (s->keys != NULL) s->keys[c->item] = (struct fs_long_key){c->key, c->plain_xxh3, c->plain_key};
-  fs_err err = seen_add(s, key, c->item);
-  if (err < 0 || !other_key(s, c, key)) return err;
-  s->plain_xxh3 = c->plain_xxh3;
-  return seen_add(s, c->plain_xxh3, c->item);
+  if (s->keys != NULL) s->keys[c->item] = (struct fs_long_key){c->plain_xxh3, by_plain(s) ? c->plain_key : c->key};
+  if (by_plain(s) && c->plain_xxh3 != key) s->plain_xxh3 = c->plain_xxh3;
+  return seen_add(s, by_plain(s) ? c->plain_xxh3 : key, c->item);
 }
 
 fs_err fs_store_chunk(struct fs_store *s, struct fs_chunk *c) {
@@ -310,7 +309,7 @@ fs_err fs_store_chunk(struct fs_store *s, struct fs_chunk *c) {
   if (c->whole) {
     uint64_t found;
     int same = find_same(s, c, key, &found);
-    if (same == 0 && other_key(s, c, key)) same = find_same(s, c, c->plain_xxh3, &found);
+    if (same == 0 && by_plain(s)) same = find_same(s, c, c->plain_xxh3, &found);
     if (same < 0) return same;
     if (same > 0) {
       fs_item_make_alias(item, found);

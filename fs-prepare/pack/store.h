@@ -5,9 +5,10 @@
 
 #include "pack.h"
 
-/* What tells content that other nodes have: fs_chunk.key, .plain_xxh3 and .plain_key. */
+/* What tells the content of a whole file that another node has. With --codec auto: fs_chunk.plain_xxh3
+   and .plain_key. Else first is 0, since its blocks have XXH3s, and second is fs_chunk.key. */
 struct fs_long_key {
-  uint64_t stored, plain, plain2;
+  uint64_t first, second;
 };
 
 /* Where content is stored: the partitions, and a table of the content that is stored already. One
@@ -26,8 +27,8 @@ struct fs_store {
   uint64_t shared_chunks, shared_bytes; /* of them, those that were not stored again; plain bytes */
 };
 fs_err fs_store_open(struct fs_store *s, const struct fs_plan *plan, int dir, bool resume);
-/* Notes that an item's content, which was one chunk, is stored. plain_xxh3: 0, or the XXH3 of its plain
-   bytes by which equal files are found, too. */
+/* Notes that an item's content, which was one chunk, is stored. plain_xxh3: the XXH3 of its plain bytes, if
+   equal files are found by it, else 0. */
 fs_err fs_store_seen(struct fs_store *s, uint64_t item, uint64_t plain_xxh3);
 /* Places a chunk, and sets its `partition` and `at` if its bytes are not stored already. */
 fs_err fs_store_chunk(struct fs_store *s, struct fs_chunk *chunk);

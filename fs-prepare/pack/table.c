@@ -9,15 +9,10 @@
 
 #define ROWS 10u /* kinds that are shown one by one */
 
-struct line {
-  const struct fs_kind *kind;
-  uint64_t files, plain, stored;
-};
-
 static int by_plain(const void *va, const void *vb) {
-  const struct line *a = va, *b = vb;
-  if (a->plain != b->plain) return a->plain > b->plain ? -1 : 1;
-  return a->kind < b->kind ? -1 : a->kind > b->kind;
+  const struct fs_kind *a = *(const struct fs_kind *const *)va, *b = *(const struct fs_kind *const *)vb;
+  if (a->packed.plain != b->packed.plain) return a->packed.plain > b->packed.plain ? -1 : 1;
+  return a < b ? -1 : a > b;
 }
 
 static bool counts(const struct fs_item *item) {
@@ -28,27 +23,18 @@ void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree) {
   for (size_t i = 0; i < tree->n; i++) {
     const struct fs_item *item = &tree->items[i];
     if (!counts(item)) continue;
-    if (item->codec == FS_CODEC_RAW) kinds->kind[item->kind].raw += item->size;
-    for (uint64_t k = 0; k < fs_item_nblocks(item); k++)
-      kinds->kind[item->kind].stored += fs_item_block(item, k)->stored_len;
+    struct fs_packed *p = &kinds->kind[item->kind].packed;
+    p->files++;
+    p->plain += item->size;
+    if (item->codec == FS_CODEC_RAW) p->raw += item->size;
+    for (uint64_t k = 0; k < fs_item_nblocks(item); k++) p->stored += fs_item_block(item, k)->stored_len;
   }
 }
 
-static void count(struct line *lines, const struct fs_kinds *kinds, const struct fs_tree *tree) {
-  for (uint32_t i = 0; i < kinds->n; i++)
-    lines[i] = (struct line){.kind = &kinds->kind[i], .stored = kinds->kind[i].stored};
-  for (size_t i = 0; i < tree->n; i++) {
-    if (!counts(&tree->items[i])) continue;
-    struct line *line = &lines[tree->items[i].kind];
-    line->files++;
-    line->plain += tree->items[i].size;
-  }
-}
-
-static void print_counts(const char *name, const struct line *l) {
+static void print_counts(const char *name, const struct fs_packed *p) {
   char plain[32], stored[32];
-  printf("  %-20.20s %9" PRIu64 " %9s %9s %7.2fx", name, l->files, fs_format_size(l->plain, plain, sizeof plain),
-         fs_format_size(l->stored, stored, sizeof stored), fs_times_smaller(l->plain, l->stored));
+  printf("  %-20.20s %9" PRIu64 " %9s %9s %7.2fx", name, p->files, fs_format_size(p->plain, plain, sizeof plain),
+         fs_format_size(p->stored, stored, sizeof stored), fs_times_smaller(p->plain, p->stored));
 }
 
 static const char *format_rate(double rate, char out[32]) {
@@ -67,14 +53,14 @@ static void print_next(const struct fs_verdict *v) {
 }
 
 /* Prints the codec of most bytes. A file that its kind's codec does not shrink is raw. */
-static void print_line(const struct line *l, const struct fs_pack_codecs *codecs, uint32_t row, int width) {
-  FS_AUTO_FREE char *name = fs_prep_name(l->kind->name);
-  const bool raw = l->kind->raw > l->plain / 2;
+static void print_line(const struct fs_kind *kind, const struct fs_pack_codecs *codecs, uint32_t row, int width) {
+  FS_AUTO_FREE char *name = fs_prep_name(kind->name);
+  const bool raw = kind->packed.raw > kind->packed.plain / 2;
   char text[FS_ENCODING_TEXT], rate[32];
-  print_counts(name, l);
+  print_counts(name, &kind->packed);
   printf("  %-*s %9s", width, fs_encoding_text(&codecs->row[raw ? FS_CODEC_RAW : row], text),
-         raw || l->kind->rate <= 0 ? "-" : format_rate(l->kind->rate, rate));
-  print_next(&l->kind->verdict);
+         raw || kind->rate <= 0 ? "-" : format_rate(kind->rate, rate));
+  print_next(&kind->verdict);
   printf("\n");
 }
 
@@ -87,22 +73,22 @@ static int codec_width(const struct fs_pack_codecs *codecs) {
 }
 
 void fs_kinds_print(const struct fs_kinds *kinds, const struct fs_plan *plan) {
-  FS_AUTO_FREE struct line *lines = calloc(kinds->n, sizeof *lines);
-  struct line others = {0};
+  FS_AUTO_FREE const struct fs_kind **lines = calloc(kinds->n, sizeof(*lines));
+  struct fs_packed others = {0};
   if (lines == NULL || plan->pack_bytes == 0) return;
-  count(lines, kinds, plan->tree);
-  qsort(lines, kinds->n, sizeof *lines, by_plain);
+  for (uint32_t i = 0; i < kinds->n; i++) lines[i] = &kinds->kind[i];
+  qsort(lines, kinds->n, sizeof(*lines), by_plain);
   const int width = codec_width(&plan->codecs);
   printf("  %-20s %9s %9s %9s %8s  %-*s %9s%s\n", "kind", "files", "plain", "stored", "smaller", width, "codec",
          "decoding", plan->opts->codec == FS_CHOOSE_AUTO ? "  too slow" : "");
-  for (uint32_t i = 0; i < kinds->n && lines[i].plain != 0; i++) {
+  for (uint32_t i = 0; i < kinds->n && lines[i]->packed.plain != 0; i++) {
     if (i < ROWS) {
-      print_line(&lines[i], &plan->codecs, plan->codecs.of_kind[lines[i].kind - kinds->kind], width);
+      print_line(lines[i], &plan->codecs, plan->codecs.of_kind[lines[i] - kinds->kind], width);
       continue;
     }
-    others.files += lines[i].files;
-    others.plain += lines[i].plain;
-    others.stored += lines[i].stored;
+    others.files += lines[i]->packed.files;
+    others.plain += lines[i]->packed.plain;
+    others.stored += lines[i]->packed.stored;
   }
   if (others.files == 0) return;
   print_counts("further kinds", &others);

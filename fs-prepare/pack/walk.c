@@ -7,6 +7,7 @@
  */
 #include <dirent.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -391,10 +392,17 @@ fs_err fs_walk(const struct fs_pack_options *o, struct fs_tree *tree, uint32_t s
   return err;
 }
 
-void fs_tree_free(struct fs_tree *tree) {
+void fs_tree_forget(struct fs_tree *tree) {
   fs_block_file_close(&tree->blocks);
   free(tree->items);
+  tree->items = NULL;
+  tree->n = 0;
   fs_arena_free(&tree->text);
+  malloc_trim(0);
+}
+
+void fs_tree_free(struct fs_tree *tree) {
+  fs_tree_forget(tree);
   fs_sources_close(tree);
   fs_left_out_free(&tree->left_out);
 }
