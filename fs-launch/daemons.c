@@ -13,12 +13,13 @@
 
 #include "launch.h"
 
-#define FS_STOP_NS (5 * FS_NS_PER_S)      /* silence of a daemon that is to stop */
-#define FS_DEAF_NS (2 * FS_NS_PER_S)      /* then signals replace the lines */
-#define FS_FAILED_NS (1 * FS_NS_PER_S)    /* the same after a failed start */
-#define FS_STOP_MAX_NS (60 * FS_NS_PER_S) /* in total: purging a large dataset is slow */
-#define FS_EXIT_NS (2 * FS_NS_PER_S)      /* for mpirun, after the last daemon's end */
-#define FS_ALONE_NS (45 * FS_NS_PER_S)    /* for daemons whose mpirun has died */
+#define FS_STOP_NS (5 * FS_NS_PER_S)       /* silence of a daemon that is to stop */
+#define FS_DEAF_NS (2 * FS_NS_PER_S)       /* then signals replace the lines */
+#define FS_FAILED_NS (1 * FS_NS_PER_S)     /* the same after a failed start */
+#define FS_STOP_MAX_NS (60 * FS_NS_PER_S)  /* in total: purging a large dataset is slow */
+#define FS_EXIT_NS (2 * FS_NS_PER_S)       /* for mpirun, after the last daemon's end */
+#define FS_HURRY_NS (7 * FS_NS_PER_S / 10) /* for a place that is interrupted */
+#define FS_ALONE_NS (45 * FS_NS_PER_S)     /* for daemons whose mpirun has died */
 
 static void exec_mpirun(const struct fs_launch *l, const struct fs_words *w, int in, int out, int err) {
   fs_events_restore(l);
@@ -373,6 +374,14 @@ static bool known_silent(const struct fs_launch *l) {
     some = true;
   }
   return some;
+}
+
+bool fs_daemons_hurry(struct fs_launch *l) {
+  if (l->daemons <= 0) return true;
+  l->stopping = true;
+  ask_to_stop(l);
+  wait_end(l, FS_HURRY_NS);
+  return l->daemons_ended;
 }
 
 void fs_daemons_stop(struct fs_launch *l) {

@@ -323,6 +323,8 @@ void fs_daemons_look(struct fs_launch *l); /* records which daemons of this host
    on. */
 void fs_daemons_signal(const struct fs_launch *l, int sig, bool *told);
 void fs_daemons_stop(struct fs_launch *l);
+/* Stops the daemons of a place that is interrupted. Returns false if they have not ended in 0.7 s. */
+bool fs_daemons_hurry(struct fs_launch *l);
 /* After mpirun's death: waits until the daemons of this host have ended, and reads the lines that
    they left. deaf: mpirun no longer receives commands. */
 void fs_daemons_last_words(struct fs_launch *l, bool deaf);

@@ -75,6 +75,7 @@ static int launch(struct fs_launch *l) {
   if (status == 0) status = fs_events_open(l);
   if (status == 0) status = fs_guard_start(l);
   if (status == 0) status = run(l);
+  if (l->opt.place && l->signal && !fs_daemons_hurry(l)) return status; /* the guard does the rest */
   if (l->begun) status = fs_outputs_finish(l, status);
   fs_daemons_stop(l);
   if (l->begun) {
@@ -100,7 +101,9 @@ static int place(struct fs_launch *l, int argc, char **argv) {
   int status = fs_options_parse(&l->opt, argc, argv);
   if (status >= 0) return status;
   status = check(l);
-  return fs_place_status(l, status == 0 ? launch(l) : status);
+  if (status == 0) status = launch(l);
+  if (l->signal) fs_say("interrupted; what is on the nodes stays: the same command goes on");
+  return fs_place_status(l, status);
 }
 
 /* Opens /dev/null on closed descriptors 0 to 2, so that our pipes do not get their numbers. COMMAND

@@ -4,21 +4,24 @@
  * fanstore-pack WORD... on each node as the daemons are started, passes its lines on, and tells in
  * one line why it ended if no rank has told. One thread.
  */
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launch.h"
 
-#define FS_PACK_STOP_NS (5 * FS_NS_PER_S) /* for the ranks, after a signal; then mpirun ends them */
-#define FS_PACK_END_NS (10 * FS_NS_PER_S) /* for mpirun */
-#define FS_PACK_LEFT_OUT 3                /* status: packed, but for what --keep-going has left out */
-#define FS_PACK_BEGUN "begun"             /* the first line of rank 0 */
-#define FS_PACK_FAILED "failed"           /* its last one, if it could not pack */
+#define FS_PACK_FAILED_NS (5 * FS_NS_PER_S) /* for the ranks, after a failure; then mpirun ends them */
+#define FS_PACK_END_NS (10 * FS_NS_PER_S)   /* for mpirun */
+#define FS_PACK_STOP_NS (1 * FS_NS_PER_S)   /* for all, after a signal; then they end without us */
+#define FS_PACK_LEFT_OUT 3                  /* status: packed, but for what --keep-going has left out */
+#define FS_PACK_BEGUN "begun"               /* the first line of rank 0 */
+#define FS_PACK_FAILED "failed"             /* its last one, if it could not pack */
 
 enum { P_HOSTS = 1, P_HOSTFILE, P_EMULATE, P_NETWORK, P_START_TIMEOUT, P_VERBOSE };
 
@@ -53,7 +56,7 @@ static fs_err pack_option(void *ctx, int id, const char *value) {
   }
 }
 
-static bool told; /* a rank has said why it ends */
+static bool told; /* a rank has said why it ends, or what it leaves */
 
 static bool is_line(const char *line, size_t n, const char *text) {
   return n == strlen(text) && memcmp(line, text, n) == 0;
@@ -113,7 +116,7 @@ static void pack_err(struct fs_launch *l, const char *line, size_t n) {
   }
   if (n >= strlen(interrupted) && memcmp(line, interrupted, strlen(interrupted)) == 0 && !l->signal) return;
   fprintf(stderr, "%.*s\n", (int)n, line);
-  told = told || !is_progress(line, n);
+  told = told || l->signal || !is_progress(line, n);
 }
 
 static void pack_words(struct fs_launch *l, char **words, struct fs_words *w) {
@@ -132,6 +135,18 @@ static void pack_end(struct fs_launch *l, int sig) {
   if (!l->daemons_ended) kill(l->daemons, sig);
 }
 
+/* Leaves mpirun, which ends what it has started, to a child. It may wait for a host that does not answer. */
+static void leave_mpirun(const struct fs_launch *l) {
+  struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, l->daemons, 0), .events = POLLIN};
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (p.fd < 0 || null < 0 || fork() != 0) return; /* with this process's end mpirun gets SIGTERM */
+  setsid();
+  for (int i = 0; i < 3; i++) dup2(null, i);
+  if (poll(&p, 1, (int)(FS_PACK_END_NS / 1000000)) <= 0) syscall(SYS_pidfd_send_signal, p.fd, SIGKILL, NULL, 0);
+  fs_session_remove(l->daemons);
+  _exit(0);
+}
+
 /* Waits for mpirun's end. Each wait has a limit, but for the pack itself: its ranks watch each other. */
 static void pack_wait(struct fs_launch *l) {
   uint64_t ended = 0;
@@ -146,7 +161,11 @@ static void pack_wait(struct fs_launch *l) {
       l->progress_ns = now;
       pack_end(l, l->begun ? FS_SIGNAL_STOP : SIGTERM);
     }
-    if (l->stopping && !asked && now - l->progress_ns > FS_PACK_STOP_NS) {
+    if (l->stopping && l->signal && now - l->progress_ns > FS_PACK_STOP_NS) {
+      leave_mpirun(l);
+      return;
+    }
+    if (l->stopping && !asked && now - l->progress_ns > FS_PACK_FAILED_NS) {
       asked = true;
       pack_end(l, SIGTERM);
     }
@@ -185,6 +204,7 @@ static void pack_tell(struct fs_launch *l) {
 }
 
 static int pack_status(struct fs_launch *l) {
+  if (l->signal && !told) fs_say("interrupted; the same command goes on from a checkpoint, or removes what is left");
   if (l->signal) return 128 + l->signal;
   if (l->daemons_status == FS_PACK_LEFT_OUT) return FS_PACK_LEFT_OUT;
   if (l->daemons_status != 0 || l->daemons_killed) pack_tell(l);
@@ -214,7 +234,7 @@ static int pack_run(struct fs_launch *l, int argc, char **argv) {
   close(l->to_daemons);
   l->to_daemons = -1;
   pack_wait(l);
-  fs_session_remove(l->daemons);
+  if (l->daemons_ended) fs_session_remove(l->daemons);
   return pack_status(l);
 }
 

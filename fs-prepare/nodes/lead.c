@@ -436,7 +436,7 @@ static void leave(bool keep) {
   nodes->discard = !keep;
   nodes->leaving = true;
   fs_owner_stop(nodes);
-  if (!nodes->over) {
+  if (!nodes->over && fs_prep_signal == 0) { /* all ranks get a signal */
     nodes->over = true;
     fs_nodes_send_all(nodes, end_message(keep));
     fs_nodes_flush(nodes);

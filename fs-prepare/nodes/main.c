@@ -6,6 +6,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "ipc/control.h"
@@ -14,9 +16,10 @@
 
 #define LEAD_NS (10 * FS_NS_PER_S) /* for the lead to tell a failure */
 #define MPI_END_S 30u
+#define HANGS_US 700000 /* after a signal */
 
 static const char *peers, *network, *version = "";
-static bool emulated;
+static bool emulated, leads;
 
 /* Takes the words before "--". Returns the index of the first one after it, or 0. */
 static int own_words(int argc, char **argv) {
@@ -30,10 +33,12 @@ static int own_words(int argc, char **argv) {
   return 0;
 }
 
-/* mpirun passes this signal on at once, and SIGTERM after a second. */
+/* Of the user, by mpirun, or of mpirun itself. If this rank hangs, SIGALRM ends it; the lead's progress ends the lead.
+ */
 static void on_stop(int sig) {
   (void)sig;
   if (fs_prep_signal == 0) fs_prep_signal = SIGTERM;
+  if (!leads) setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = HANGS_US}, NULL);
 }
 
 static fs_err choose_network(void) {
@@ -74,7 +79,8 @@ static int run(struct fs_nodes *n, int argc, char **argv) {
     fs_say("out of memory");
     return FS_EXIT_FAILED;
   }
-  if (n->rank == 0) {
+  leads = n->rank == 0;
+  if (leads) {
     puts("begun"); /* for fs-launch (fs-launch/pack.c) */
     fflush(stdout);
   }
@@ -114,6 +120,8 @@ int main(int argc, char **argv) {
   }
   fs_prep_catch_signals();
   sigaction(FS_SIGNAL_STOP, &(struct sigaction){.sa_handler = on_stop}, NULL);
+  sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_stop}, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* of mpirun's daemon, also if this rank hangs */
   for (size_t i = 0; i < FS_ARRAY_LEN(users); i++)
     sigaction(users[i], &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
   if (fs_pack_options_parse(&n.o, argc - first, argv + first) < 0) return FS_EXIT_USAGE;

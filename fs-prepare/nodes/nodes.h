@@ -146,7 +146,8 @@ void fs_nodes_send_all(struct fs_nodes *n, struct fs_msg *m);
 fs_err fs_nodes_step(struct fs_nodes *n, uint64_t until_ns);
 /* Ends this rank with a line for the user: the lead prints it, another rank has the lead print it. */
 fs_err fs_nodes_fail(struct fs_nodes *n, const char *format, ...) FS_PRINTF(2, 3);
-/* Runs fn(ctx) in a thread of its own, for a handler. Until it is done, this rank only says that it lives. */
+/* Runs fn(ctx) in a thread of its own, for a handler. Until it is done, this rank only says that it lives. After a
+   signal it ends, as the disk may hang. The lead goes on: its progress ends it. */
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx);
 /* Waits until all that was sent has left, for a second at most. */
 void fs_nodes_flush(struct fs_nodes *n);
@@ -209,5 +210,7 @@ void fs_owner_begin(struct fs_nodes *n);
 fs_err fs_owner_start(struct fs_nodes *n);
 /* Removes what is not a staged copy, unless the pack can go on with it. */
 void fs_owner_stop(struct fs_nodes *n);
+/* Does the same while another thread works for the owner, and ends this process. */
+void fs_owner_abandon(const struct fs_nodes *n) __attribute__((noreturn));
 
 #endif

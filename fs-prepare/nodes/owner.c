@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "adopt.h"
 
@@ -301,4 +302,9 @@ void fs_owner_begin(struct fs_nodes *n) {
 void fs_owner_stop(struct fs_nodes *n) {
   n->leaving = true;
   if (n->owner != NULL) fs_partial_close(n->owner, n->discard);
+}
+
+void fs_owner_abandon(const struct fs_nodes *n) {
+  if (n->owner != NULL) fs_partial_remove(n->owner, n->discard);
+  _exit(FS_EXIT_FAILED);
 }

@@ -38,7 +38,9 @@ fs_err fs_owner_failed(struct fs_nodes *n, bool shared, fs_err err);
 void fs_partial_begin(struct fs_nodes *n);
 /* Makes the names of the directory and of its files last. */
 fs_err fs_partial_sync(const struct fs_owner *o);
-/* Closes the directory, and removes it if `discard`, or if no journal counts on it. */
+/* Removes the directory if `discard`, or if no journal counts on it. */
+void fs_partial_remove(const struct fs_owner *o, bool discard);
+/* Closes the directory, and does the same. */
 void fs_partial_close(struct fs_owner *o, bool discard);
 
 #endif

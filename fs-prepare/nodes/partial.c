@@ -175,11 +175,15 @@ static void drop_waiting(struct fs_owner *o, uint32_t part) {
   }
 }
 
-void fs_partial_close(struct fs_owner *o, bool discard) {
+void fs_partial_remove(const struct fs_owner *o, bool discard) {
   char of[PATH_MAX];
+  if (o->dir_fd >= 0 && (discard || !fs_local_pack_resumes(o->dir_fd, of))) remove_files(o->top_fd, o->name);
+}
+
+void fs_partial_close(struct fs_owner *o, bool discard) {
   fs_parts_free(&o->local);
   fs_parts_free(&o->shared);
-  if (o->dir_fd >= 0 && (discard || !fs_local_pack_resumes(o->dir_fd, of))) remove_files(o->top_fd, o->name);
+  fs_partial_remove(o, discard);
   if (o->dir_fd >= 0) close(o->dir_fd); /* and the lock */
   if (o->shared_fd >= 0) close(o->shared_fd);
   o->dir_fd = o->shared_fd = -1;

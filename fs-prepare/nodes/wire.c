@@ -306,6 +306,7 @@ fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx) {
   pthread_t thread;
   if (!fs_prep_thread(&thread, run_aside, &a)) return fn(ctx);
   while (!atomic_load(&a.done)) {
+    if (n->rank != 0 && fs_prep_signal != 0) fs_owner_abandon(n);
     if (n->rank != 0 && fs_now_ns() - n->said_ns > ALIVE_NS) {
       fs_nodes_send(n, 0, fs_msg_new(FS_NODES_ALIVE));
       fs_nodes_flush(n);

@@ -448,9 +448,10 @@ static fs_err run(struct pack *p) {
 static void give_up(struct pack *p, fs_err err) {
   const bool keep = p->target.temp[0] != '\0' && err != -ESTALE && (p->journal.any || p->target.adopted);
   if (err < 0 && fs_pack_nodes != NULL) fs_pack_nodes->leave(keep);
+  if (!keep) fs_target_discard(&p->target);
+  fs_progress_stop(&p->progress, err == 0); /* until here it ends a process that hangs */
   if (err < 0 && fs_prep_signal != 0 && !keep) fs_say("interrupted; nothing is left behind");
   if (err < 0 && keep) fs_target_keep(&p->target, p->journal.any);
-  fs_target_discard(&p->target);
   if (err < 0 && fs_prep_signal != 0) _exit(128 + fs_prep_signal);
 }
 
@@ -473,7 +474,6 @@ int fs_prep_pack(int argc, char **argv) {
   if (err == 0) err = run(p);
   fs_parts_close(&p->store.parts); /* they may use all descriptors */
   fs_block_file_close(&p->tree.blocks);
-  fs_progress_stop(&p->progress, err == 0);
   give_up(p, err);
   if (err == 0) summary(p);
   bool all = p->tree.left_out.n == 0;
