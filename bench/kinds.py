@@ -8,6 +8,9 @@ Each kind is a directory of about so many MiB (default 4). The files are the sam
   notes         pieces of `text` of 1 to 4 KiB          level32           npy float32, of an instrument of 12 bits
   text, source  larger files                            count16           npy int16, of an instrument of 12 bits
   png           photographs with grain                  jpeg              photographs with grain
+  int32         .bin, nothing but the numbers           hdf5              chunks of float32 and of uint16
+
+Without h5py (Debian: python3-h5py) there is no `hdf5`.
 """
 import array
 import glob
@@ -142,13 +145,31 @@ def field(rng, rows, columns):
 
 
 def make_fields(letter, kind, number_of, seed):
+    """Files of one field each: npy of numbers of this kind, or the numbers alone."""
     def make(top, size):
         rng, edge = random.Random(seed), 256
         each = edge * edge * array.array(letter).itemsize
         for number in range(max(size // each, 1)):
             values = array.array(letter, (number_of(v, rng) for v in field(rng, edge, edge)))
-            write(top, "%s%04d.npy" % (os.path.basename(top), number), npy(kind, values, (edge, edge)))
+            name = "%s%04d" % (os.path.basename(top), number)
+            write(top, name + (".npy" if kind else ".bin"), npy(kind, values, (edge, edge)) if kind else values.tobytes())
     return make
+
+
+def make_hdf5(top, size):
+    """Files with two arrays of one field, in chunks that HDF5 does not compress."""
+    try:
+        import h5py
+        import numpy
+    except ImportError:
+        return
+    rng, edge = random.Random(12), 256
+    os.makedirs(top, exist_ok=True)
+    for number in range(max(size // (6 * edge * edge), 1)):
+        values = numpy.array([round(v * 8 + rng.gauss(0, 1)) for v in field(rng, edge, edge)]).reshape(edge, edge)
+        with h5py.File(os.path.join(top, "hdf5%04d.h5" % number), "w") as f:
+            f.create_dataset("field", data=values.astype("f4") / 8, chunks=(64, edge))
+            f.create_dataset("count", data=values.astype("u2"), chunks=(64, edge))
 
 
 def pixels(rng, width, height):
@@ -194,6 +215,7 @@ KINDS = {
     "field32": make_fields("f", "f4", lambda v, rng: v, 7), "field64": make_fields("d", "f8", lambda v, rng: v, 8),
     "level32": make_fields("f", "f4", lambda v, rng: round(v * 8 + rng.gauss(0, 1)) / 8, 9),
     "count16": make_fields("h", "i2", lambda v, rng: round(v * 8 + rng.gauss(0, 1)), 10), "png": make_png, "jpeg": make_jpeg,
+    "int32": make_fields("i", None, lambda v, rng: round(v * 64 + rng.gauss(0, 1)), 11), "hdf5": make_hdf5,
 }
 
 
