@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The fields of fs-prepare's JSON are those that docs/fs-prepare.1 names, and list --json tells what stat does. unpack --files restores
-# a part of a dataset.
+# The fields of fs-prepare's JSON are those that docs/fs-prepare.1 names, those of info and list have the names and types of
+# json_fields.txt, and list --json tells what stat does. unpack --files restores a part of a dataset.
 . "$(dirname "$0")/../functions.sh"
 
 prepare=$bin/fs-prepare
@@ -21,7 +21,7 @@ touch -d '1999-12-31 23:59:59.25' source/c
 
 "$prepare" info --json ds >info.json
 "$prepare" list --json ds >list.json
-"$python" - "$root/docs/fs-prepare.1" <<'PY'
+"$python" - "$root/docs/fs-prepare.1" "$root/tests/prepare/json_fields.txt" <<'PY'
 import json, os, re, stat, sys
 
 page = open(sys.argv[1]).read().replace("\\-", "-")
@@ -43,6 +43,26 @@ def fields(value, before=""):
     return found
 
 
+TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def types(value, before=""):
+    found = set()
+    for key, inner in value.items():
+        found.add(before + key + " " + TYPES[type(inner)])
+        for item in inner if isinstance(inner, list) else []:
+            found |= types(item, before + key + "[].")
+    return found
+
+
+def frozen(command, seen):
+    """Compares with the lines of json_fields.txt. What is to be done is in CONTRIBUTING.md, "Add a field to JSON"."""
+    words = [line.split() for line in open(sys.argv[2]) if line[0] != "#"]
+    kept = {" ".join(w[1:]) for w in words if w[0] == command}
+    assert kept <= seen, f"{command} --json: programs that people wrote need {sorted(kept - seen)}, which may not go"
+    assert seen <= kept, f"{command} --json: not in json_fields.txt: {sorted(seen - kept)}"
+
+
 def same(what, named, seen):
     assert named == seen, f"{what}: not documented {seen - named}, not there {named - seen}"
 
@@ -50,6 +70,8 @@ def same(what, named, seen):
 info = json.load(open("info.json"))
 entries = [json.loads(line) for line in open("list.json")]
 same("info", documented("--json", "INFO"), fields(info))
+frozen("info", types(info))
+frozen("list", set().union(*map(types, entries)))
 same("list", documented("--json", "LIST"), set().union(*map(fields, entries)))
 same("progress", documented("--json-progress", "PACK"), set().union(*(fields(json.loads(l)) for l in open("progress"))))
 
