@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fs-prepare diff: says how a dataset differs from a directory or from another dataset, one line for
+ * fs-prepare diff: says how a dataset differs from what it was packed from or from another dataset, one line for
  * each name. Both sides are sorted in the index's order and merged. Contents are compared by several
  * threads before that, and only with --checksum. Exit status as diff(1).
  */
@@ -13,7 +13,8 @@
 enum { SAME = 0, DIFFERENT = 1, TROUBLE = 2 };
 
 struct diff {
-  struct fs_pack_options o; /* for the walk */
+  struct fs_pack_options o; /* for the walk, with the SOURCEs */
+  const char *name;         /* of the dataset on the left side; NULL: not given yet */
   bool nul, checksum;
   struct fs_dataset left, right;
   bool dataset; /* the right side is a dataset */
@@ -79,20 +80,19 @@ static bool is_dataset(const char *path) {
   return access(manifest, F_OK) == 0;
 }
 
-static fs_err load_right(struct diff *d, const char *path) {
-  d->dataset = is_dataset(path);
+static fs_err load_right(struct diff *d) {
+  const struct fs_source_arg *first = &d->o.sources[0];
+  d->dataset = d->o.nsources == 1 && first->prefix == NULL && is_dataset(first->path);
   if (d->dataset) {
-    fs_err err = fs_dataset_open_checked(&d->right, path);
+    fs_err err = fs_dataset_open_checked(&d->right, first->path);
     return err < 0 ? err : load_entries(&d->right, &d->tree);
   }
-  d->o.command = "diff";
   d->o.quiet = true;
   d->o.codec = FS_CHOOSE_RAW; /* archives: no samples are kept */
   snprintf(d->o.mount, sizeof d->o.mount, "%s", d->left.manifest.mount);
-  fs_err err = fs_pack_add_source(&d->o, NULL, path);
-  d->o.source = path;
+  d->o.source = first->path;
   d->tree.progress = &d->progress;
-  if (err == 0) err = fs_sources_open(&d->o, &d->tree);
+  fs_err err = fs_sources_open(&d->o, &d->tree);
   if (err == 0) err = fs_sources_collect(&d->o, &d->tree);
   if (err == 0) qsort(d->tree.items, d->tree.n, sizeof *d->tree.items, fs_item_order);
   return err;
@@ -191,10 +191,10 @@ static fs_err merge(struct diff *d) {
   return 0;
 }
 
-static fs_err run(struct diff *d, const char *left, const char *right) {
-  fs_err err = fs_dataset_open_checked(&d->left, left);
+static fs_err run(struct diff *d) {
+  fs_err err = fs_dataset_open_checked(&d->left, d->name);
   if (err < 0) return err;
-  err = load_right(d, right);
+  err = load_right(d);
   if (err == 0) err = find_mates(d);
   if (err == 0 && d->checksum) fs_prep_parallel(d->o.jobs, d->left.ix.nentries, compare_one, d);
   if (err == 0) err = atomic_load(&d->err);
@@ -210,19 +210,39 @@ static fs_err run(struct diff *d, const char *left, const char *right) {
 
 /* ---- the command line ---- */
 
-enum { OPT_CHECKSUM = FS_OPT_OWN, OPT_NUL, OPT_EXCLUDE, OPT_DEREFERENCE, OPT_JOBS };
+enum { OPT_CHECKSUM = FS_OPT_OWN, OPT_NUL, OPT_SOURCE, OPT_SHARDS, OPT_EXCLUDE, OPT_DEREFERENCE, OPT_JOBS };
 static const struct fs_opt options[] = {
     {"checksum", 'c', NULL, "compare contents, too", OPT_CHECKSUM},
     {"null", '0', NULL, "end each line with a NUL, and print names as they are", OPT_NUL},
+    {"source", 0, "PREFIX=PATH", "the directory or archive PATH was packed as the directory PREFIX (repeatable)",
+     OPT_SOURCE},
+    {"shards", 0, "HOW", "nest or merge, if pack was given it", OPT_SHARDS},
     {"exclude", 0, "GLOB", "leave out what matches in SOURCE (repeatable)", OPT_EXCLUDE},
     {"dereference", 0, "WHICH", "follow symlinks of SOURCE: all of them, or outside", OPT_DEREFERENCE},
     {"jobs", 'j', "N", "number of threads (default: one a CPU)", OPT_JOBS},
     FS_OPT_COMMON,
 };
 
+/* DATASET comes first. */
+static fs_err take_word(struct diff *d, const char *word) {
+  if (word[0] == '\0') {
+    fs_say("%s: %s is empty", "diff", d->name == NULL ? "DATASET" : "SOURCE");
+    return -EINVAL;
+  }
+  if (d->name != NULL) return fs_pack_add_source(&d->o, NULL, word);
+  d->name = word;
+  return 0;
+}
+
 static fs_err set(void *ctx, int id, const char *value) {
   struct diff *d = ctx;
   switch (id) {
+  case FS_OPT_WORD:
+    return take_word(d, value);
+  case OPT_SOURCE:
+    return fs_pack_set_source(&d->o, "source", value);
+  case OPT_SHARDS:
+    return fs_pack_set_shards(&d->o, value);
   case OPT_CHECKSUM:
     d->checksum = true;
     return 0;
@@ -241,21 +261,24 @@ static fs_err set(void *ctx, int id, const char *value) {
 }
 
 int fs_prep_diff(int argc, char **argv) {
-  struct diff d = {.o = {.jobs = fs_sys_cpus()}};
+  struct diff d = {.o = {.command = "diff", .jobs = fs_sys_cpus()}};
   struct fs_prep_cli cli = {
       .command = "diff",
-      .synopsis = "[options] DATASET SOURCE|DATASET2",
-      .about = "Says how SOURCE, or another dataset, differs from DATASET, a line for each name: 'added PATH',\n"
+      .synopsis = "[options] DATASET SOURCE...|DATASET2",
+      .about = "Says how the SOURCEs, or another dataset, differ from DATASET, a line for each name: 'added PATH',\n"
                "'removed PATH', or 'changed WHAT PATH', where WHAT are words of type, mode, size, target, content and\n"
                "mtime, with commas. The exit status is 0 if nothing differs, 1 if anything does, and 2 for trouble.",
       .opts = options,
       .nopts = FS_ARRAY_LEN(options),
-      .word_names = {"DATASET", "SOURCE"},
-      .want = 2,
       .set = set,
       .ctx = &d};
   fs_err err = fs_prep_parse(&cli, argc, argv);
-  if (err == 0) err = run(&d, cli.word[0], cli.word[1]);
+  if (err == 0 && (d.name == NULL || d.o.nsources == 0)) {
+    fs_say("%s: %s is missing (usage: fs-prepare %s %s)", cli.command, d.name == NULL ? "DATASET" : "SOURCE",
+           cli.command, cli.synopsis);
+    err = -EINVAL;
+  }
+  if (err == 0) err = run(&d);
   fs_pack_options_free(&d.o);
   if (err < 0) return TROUBLE;
   return fs_prep_finish(SAME) != SAME ? TROUBLE : d.lines != 0 ? DIFFERENT : SAME;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# fs-prepare diff: names what differs between a dataset and a directory or another dataset.
+# fs-prepare diff: names what differs between a dataset and what it was packed from or another dataset.
 . "$(dirname "$0")/../functions.sh"
 
 prepare=$bin/fs-prepare
@@ -70,7 +70,53 @@ expect_status 0 "$prepare" pack --update other ds
 expect_status 0 "$prepare" diff ds updated
 ok 'an update leaves no difference'
 
-expect_status 2 "$prepare" diff ds
+# The SOURCEs are given as pack was given them: a directory and an archive below their names, below prefixes, in one tree.
+mkdir -p in/train in/val
+cp -a source/d/e in/train/
+cp -a source/d/file2 in/train/
+cp -a source/d/file3 in/val/
+tar -C in -cf in/test.tar -C "$work/source" outside d/file1 d/link
+as_packed() { # WORD...: a dataset of these SOURCEs differs in nothing, and then in one file of one of them
+  "$prepare" pack --force --mount /in "$@" in.fs >/dev/null
+  expect_status 0 "$prepare" diff in.fs "$@"
+  expect_status 0 "$prepare" diff --checksum in.fs "$@"
+  equal "diff in.fs $*: lines" '' "$(cat out)"
+  touch -r in/val/file3 stamp
+  printf x | dd of=in/val/file3 bs=1 seek=70000 conv=notrunc 2>/dev/null
+  touch -r stamp in/val/file3
+  expect_status 0 "$prepare" diff in.fs "$@"
+  expect_status 1 "$prepare" diff --checksum in.fs "$@"
+  equal "diff --checksum in.fs $*" "$(find_path)" "$(cat out)"
+  cp -a source/d/file3 in/val/
+}
+find_path() { "$prepare" list in.fs | sed -n 's,^\(.*/\)*file3$,changed content &,p'; }
+as_packed in/train in/val in/test.tar
+as_packed --source a/b=in/train --source a=in/val in/test.tar
+as_packed --source a=in/train --source b=in/val --source b/c=in/test.tar
+as_packed --shards merge in/val in/test.tar
+as_packed --shards nest in/val
+"$prepare" pack --force --mount /in in/train in/val in.fs >/dev/null
+expect_status 1 "$prepare" diff in.fs in/val
+grep -qx 'removed train/file2' out || fail "one SOURCE of two: $(cat out)"
+expect_status 1 "$prepare" diff in.fs in/train --source other=in/val
+grep -qx 'added other/file3' out || fail "another prefix: $(cat out)"
+ok 'several SOURCEs, prefixes and shards'
+
+while IFS=: read -r words line; do
+  # shellcheck disable=SC2086 # words
+  expect_status 2 "$prepare" diff $words
+  one_line err "$line"
+done <<'BAD'
+:DATASET is missing \(usage: fs-prepare diff
+ds:SOURCE is missing \(usage: fs-prepare diff
+--source a=source:DATASET is missing \(usage: fs-prepare diff
+--source source ds:diff. --source 'source'. give PREFIX=PATH
+--source ../a=source ds:the prefix has '\.\.'
+--shards one ds source:diff. --shards 'one'. give nest or merge
+ds source nowhere:nowhere. no such directory or archive
+BAD
+expect_status 2 "$prepare" diff ds ''
+one_line err 'diff: SOURCE is empty'
 expect_status 2 "$prepare" diff ds nowhere
 one_line err 'nowhere: .*no such'
 expect_status 2 "$prepare" diff nowhere source
