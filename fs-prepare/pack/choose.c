@@ -26,8 +26,9 @@
 struct chooser {
   const struct fs_choose *in;
   struct fs_encoder *encoder;
-  uint8_t *out;   /* room for any sample's stored bytes */
-  unsigned every; /* every so many samples one is tried. The others train dictionaries */
+  uint8_t *out;                      /* room for any sample's stored bytes */
+  unsigned every;                    /* every so many samples one is tried. The others train dictionaries */
+  const struct fs_encoding *instead; /* of a file whose decoding would be over the budget; NULL: it is raw */
 };
 
 #define SHARE (1u << 20) /* the bytes for which each sample stands, whatever its own length is */
@@ -38,6 +39,13 @@ struct sum {
   uint64_t plain, stored, unbound, cost_ns;
   uint64_t encoded; /* even if a file is not worth it */
 };
+
+/* Returns the stored bytes of a sample whose decoding is over the budget, or -ENOMEM. */
+static fs_ssize store_instead(struct chooser *c, const uint8_t *plain, size_t n) {
+  if (c->instead == NULL) return (fs_ssize)n;
+  const fs_ssize got = fs_encode(c->encoder, c->instead, plain, n, c->out, n);
+  return got == -ENOMEM || (got >= 0 && fs_worth(c->instead, c->in->rate, 1, n, (uint64_t)got)) ? got : (fs_ssize)n;
+}
 
 /* Adds one sample, with its share of the dictionary's own bytes. Returns 0 or -ENOMEM. */
 static fs_err try_sample(struct chooser *c, const struct fs_encoding *e, const uint8_t *plain, size_t n,
@@ -50,8 +58,10 @@ static fs_err try_sample(struct chooser *c, const struct fs_encoding *e, const u
   sum->plain += SHARE;
   sum->encoded += stored * SHARE / n;
   sum->unbound += dict + (smaller ? stored * SHARE / n : SHARE);
-  sum->stored += dict + (smaller && allowed ? stored * SHARE / n : SHARE);
   if (smaller) sum->cost_ns += cost * SHARE / n;
+  const fs_ssize kept = smaller && allowed ? (fs_ssize)stored : smaller ? store_instead(c, plain, n) : (fs_ssize)n;
+  if (kept < 0) return (fs_err)kept;
+  sum->stored += dict + (uint64_t)kept * SHARE / n;
   return 0;
 }
 
@@ -282,8 +292,10 @@ static fs_err try_all(struct chooser *c, uint8_t element, const struct dict *dic
       {.encoding = {.family = FS_FAMILY_ZSTD, .element = bytes, .level = FS_AUTO_ZSTD_LEVEL}},
       {.encoding = {.family = FS_FAMILY_ZSTD, .element = element, .level = FS_AUTO_ZSTD_LEVEL}, .dropped = no_deltas},
   };
+  static const struct fs_encoding lz4 = {.family = FS_FAMILY_LZ4, .element = 1, .level = FS_AUTO_LZ4_LEVEL};
   const size_t n = FS_ARRAY_LEN(list);
   fs_err err = 0;
+  c->instead = &lz4;
   for (size_t i = 0; i < n && err == 0; i++)
     if (!list[i].dropped) err = fs_encoding_prepare(&list[i].encoding);
   if (err == 0) err = try_round(c, list, n, 0);

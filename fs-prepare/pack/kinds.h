@@ -15,7 +15,7 @@
 /* Files of a kind that were stored: their number, plain bytes, and the bytes that they take. */
 struct fs_packed {
   uint64_t files, plain, stored;
-  uint64_t raw; /* plain bytes of those that are stored raw */
+  uint64_t raw, lz4; /* plain bytes of those that have these rows of the table of codecs */
 };
 
 struct fs_kind {

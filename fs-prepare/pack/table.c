@@ -27,6 +27,7 @@ void fs_kinds_count(struct fs_kinds *kinds, const struct fs_tree *tree) {
     p->files++;
     p->plain += item->size;
     if (item->codec == FS_CODEC_RAW) p->raw += item->size;
+    if (item->codec == FS_CODEC_LZ4) p->lz4 += item->size;
     for (uint64_t k = 0; k < fs_item_nblocks(item); k++) p->stored += fs_item_block(item, k)->stored_len;
   }
 }
@@ -52,14 +53,21 @@ static void print_next(const struct fs_verdict *v) {
          format_rate((double)v->plain * 1e9 / (double)FS_MAX(next->cost_ns, 1), rate));
 }
 
-/* Prints the codec of most bytes. A file that its kind's codec does not shrink is raw. */
+/* Returns the row that most bytes have. Not all have the row of their kind (encode.c). */
+static uint32_t row_of_most(const struct fs_packed *p, uint32_t row) {
+  const uint64_t others = p->plain - FS_MIN(p->plain, p->raw + p->lz4);
+  if (p->raw > p->lz4 && p->raw > others) return FS_CODEC_RAW;
+  return p->lz4 > others ? FS_CODEC_LZ4 : row;
+}
+
+/* Prints the codec of most bytes, and the rate if that is the codec that was chosen. */
 static void print_line(const struct fs_kind *kind, const struct fs_pack_codecs *codecs, uint32_t row, int width) {
   FS_AUTO_FREE char *name = fs_prep_name(kind->name);
-  const bool raw = kind->packed.raw > kind->packed.plain / 2;
+  const uint32_t most = row_of_most(&kind->packed, row);
   char text[FS_ENCODING_TEXT], rate[32];
   print_counts(name, &kind->packed);
-  printf("  %-*s %9s", width, fs_encoding_text(&codecs->row[raw ? FS_CODEC_RAW : row], text),
-         raw || kind->rate <= 0 ? "-" : format_rate(kind->rate, rate));
+  printf("  %-*s %9s", width, fs_encoding_text(&codecs->row[most], text),
+         most != row || kind->rate <= 0 ? "-" : format_rate(kind->rate, rate));
   print_next(&kind->verdict);
   printf("\n");
 }

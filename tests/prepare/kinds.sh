@@ -12,30 +12,44 @@ size() { # KIND OPTION...: packs it. $stored: its stored bytes
   local kind=$1
   shift
   pack "$work/kinds/$kind" "$work/$kind.fs" --force --partitions 1 "$@"
-  table "$kind"
+  table "$kind" "$@"
   stored=$(of "$work/$kind.fs" stored_bytes)
 }
-table() { # KIND: what the last table says of it is what is in SOURCE and on the disk. The words of its last column: table.next
-  "$python" - "$work/pack.log" "$work/kinds/$1" "$work/$1.fs" >"$work/table.next" <<'PY' || fail "table: $(cat "$work/pack.log")"
-import os, re, sys
+table() { # KIND OPTION...: what the last table says of it is what is in SOURCE and on the disk. The words of its last column: table.next
+  "$bin/fs-prepare" info --json "$work/$1.fs" >"$work/info.json"
+  "$python" - "$work/pack.log" "$work/kinds/$1" "$work/$1.fs" "$work/info.json" "${@:2}" >"$work/table.next" <<'PY' || fail "table: $(cat "$work/pack.log")"
+import json, os, re, sys
+of_most = {s["suffix"]: s["codec"] for s in json.load(open(sys.argv[4]))["suffixes"]}
 unit = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
-row = r"  (?:\*\.|no suffix|others).* +(\d+) +([\d.]+) (B|KiB|MiB) +([\d.]+) (B|KiB|MiB) +([\d.]+)x  (\S+) +(-|[\d.]+ [GM]B/s)(?:  (.*))?\n"
-rows = [m for m in map(lambda line: re.fullmatch(row, line), open(sys.argv[1])) if m]
+row = re.compile(r"  (?P<kind>\S+).* +(?P<files>\d+) +(?P<plain>[\d.]+ [KM]?i?B) +(?P<stored>[\d.]+ [KM]?i?B) +(?P<times>[\d.]+)x"
+                 r"  (?P<codec>\S+) +(?P<rate>-|[\d.]+ [GM]B/s)(?:  (?P<next>.*))?\n")
+rows = [m.groupdict() for m in map(row.fullmatch, open(sys.argv[1])) if m]
 auto = "  too slow\n" in open(sys.argv[1]).read()
 files = {open(os.path.join(d, n), "rb").read() for d, _, names in os.walk(sys.argv[2]) for n in names}  # equal ones are stored once
 plain = sum(map(len, files))
 # The partition begins with a header of a page and ends with a page. Raw files of 16 KiB begin with a page, too.
 disk = os.path.getsize(sys.argv[3] + "/part-00000") - 4096
-pages = 4096 * (1 + sum(int(m[1]) for m in rows if m[7] == "raw"))
-assert sum(int(m[1]) for m in rows) == len(files), "files"
-shown = [sum(float(m[i]) * unit[m[i + 1]] for m in rows) for i in (2, 4)]
-assert abs(shown[0] - plain) < 0.06 * plain, ("plain", shown, plain)
-assert disk - pages - 0.06 * disk <= shown[1] <= 1.06 * disk, ("stored", shown, disk)
+pages = 4096 * (1 + sum(int(m["files"]) for m in rows if m["codec"] == "raw"))
+
+
+def size(text):
+    return float(text.split()[0]) * unit[text.split()[1]]
+
+
+def near(what, a, b, slack=0.0):
+    assert b - slack - 0.06 * b <= a <= 1.06 * b, (what, a, b)
+
+
+assert sum(int(m["files"]) for m in rows) == len(files), "files"
+near("plain", sum(size(m["plain"]) for m in rows), plain)
+near("stored", sum(size(m["stored"]) for m in rows), disk, pages)
 for m in rows:
-    times = float(m[2]) * unit[m[3]] / (float(m[4]) * unit[m[5]])
-    assert abs(times - float(m[6])) < 0.06 * times, ("times", times, m[0])
-    assert (m[8] == "-") == (m[7] == "raw" or not auto), m[0]
-    print(m[9] or "")
+    near("times", float(m["times"]), size(m["plain"]) / size(m["stored"]))
+    # Whether the codec is that of most bytes, as info says, which looks at the dataset only: lz4hc:5+dict4K is lz4+dict there.
+    codec = re.sub(r"dict\d+K", "dict", re.sub(r"^(lz4|zstd)(hc)?(:\d+)?", r"\1", m["codec"]))
+    assert codec == of_most.get(m["kind"][2:], codec), ("codec", m, of_most)
+    assert m["rate"] != "-" or m["codec"] == "raw" or not auto or "2600MB/s" in sys.argv, ("rate", m)
+    print(m["next"] or "")
 PY
 }
 # next_better KIND BUDGET: says what the budget forbids, how much smaller that is, and a rate that is less than the budget. By as
@@ -97,6 +111,19 @@ large=$stored
 size json --decode-budget 2GB/s
 grep -qE '  lz4hc:5\+dict[0-9]+K ' "$work/pack.log" || fail "json, 2 GB/s: $(cat "$work/pack.log")"
 smaller 'json, lz4 with a dictionary to lz4hc:9' 13
+# A small file whose decoding with a dictionary would be over the budget gets lz4 without one, and the others keep theirs.
+equal 'json, 2 GB/s: raw files' 0 "$(of "$work/json.fs" raw_files)"
+size csv --codec lz4hc:9
+large=$stored
+size csv --decode-budget 2GB/s
+grep -qE '  lz4hc:5\+dict[0-9]+K ' "$work/pack.log" || fail "csv, 2 GB/s: $(cat "$work/pack.log")"
+equal 'csv, 2 GB/s: raw files' 0 "$(of "$work/csv.fs" raw_files)"
+json <("$bin/fs-prepare" info --json "$work/csv.fs") '{c["codec"]: c["files"] for c in r["codecs"]}' >"$work/codecs"
+"$python" -c 'import ast, sys; c = ast.literal_eval(sys.stdin.read()); sys.exit(not (c["lz4"] and c["lz4+dict"]))' <"$work/codecs" ||
+  fail "csv, 2 GB/s: $(cat "$work/codecs")"
+smaller 'csv, lz4 with a dictionary for most to lz4hc:9' 10 # level 5 against level 9
+# Here most files have no dictionary, so the table shows no rate for it.
+size notes --decode-budget 2600MB/s
 # The size of the numbers is found in files of nothing but numbers, and in HDF5's chunks of two types.
 for kind in int32 hdf5; do
   [ -d "$work/kinds/$kind" ] || continue
