@@ -17,7 +17,7 @@ from fsb.peers import file_system_of
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.abspath(os.environ.get("FS_BUILD", os.path.join(os.path.dirname(HERE), "build")))
 # In this order; what is not named here comes after these.
-ORDER = ["loader", "local", "metadata", "lz4", "codecs", "cold", "remote", "prefetch", "links", "pack", "launch", "scale", "entries", "memory", "idle", "outside", "ior"]
+ORDER = ["loader", "local", "metadata", "lz4", "codecs", "cold", "remote", "prefetch", "links", "pack", "prepare", "launch", "scale", "entries", "memory", "idle", "outside", "ior"]
 
 
 def suites():

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every file once, in random order, with nothing in the page cache; next to reading the same partitions with O_DIRECT."""
 import os
+import sys
 
-from fsb.jobs import files, halves, read, staged
-from fsb.peers import Failed, Missing, Side
+from fsb.jobs import ROOT, files, halves, read, staged
+from fsb.peers import Failed, Missing, Side, call
 
 SETS = {"4 KiB": (4096, 20000), "128 KiB": (131072, 2500), "1 MiB": (1 << 20, 400)}
 CHUNK = 2 << 20  # what FanStore reads at once around a small file (docs/internals/read-path.md)
+KINDS = ("text", "json", "field32", "source")  # of bench/kinds.py
 READERS = {"": (), ", four": ("-j", 4, "-P")}
 
 
@@ -106,6 +108,27 @@ def stored_lz4(ctx, label, size, count):
             also={"reading, then decoding": "steps"})
 
 
+def stored_auto(ctx, kind, mebibytes):
+    """What auto has packed next to raw. Where the disk is the limit, decoding must not cost more than a tenth."""
+    top = ctx.dir("kinds")
+    call([sys.executable, os.path.join(ROOT, "bench/kinds.py"), top, str(mebibytes), kind])
+    source, sides, cold = os.path.join(top, kind), [], {}
+    paths = sorted(below(source))
+    listed = cold_list(ctx, kind, [os.path.relpath(p, source) for p in paths])
+    for codec in ("raw", "auto"):
+        dataset = ctx.pack(source, "%s-%s" % (kind, codec), codec=codec)
+        side = ctx.nodes(dataset, 1)
+        side.name = codec
+        cold[codec] = cold_list(ctx, "%s-%s" % (kind, codec), staged(ctx, dataset, side))
+        sides.append(side)
+    size = sum(map(os.path.getsize, paths)) / len(paths)
+    for title, readers in READERS.items():
+        def one(side, number, how=readers):
+            return cold_read(ctx, side, number, listed, cold, how, source)
+
+        compare(ctx, "auto, %s%s" % (kind, title), size, sides, one, of="auto", to="raw", target=0.9)
+
+
 def limited(ctx, bytes_):
     """A control group of so much memory: the prefix of a command that runs in it."""
     for top in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
@@ -155,6 +178,9 @@ def run(ctx):
         for suite in (stored_raw,) if ctx.quick and size > 131072 else (stored_raw, stored_lz4):
             ctx.proof, ctx.dropped = 0, 1
             suite(ctx, label, size, count // 10 if ctx.quick else count)
+    for kind in KINDS:
+        ctx.proof, ctx.dropped = 0, 1
+        stored_auto(ctx, kind, 0.5 if ctx.quick else 32)
     try:
         short_of_memory(ctx, "128 KiB", 131072, 400 if ctx.quick else 4000)
     except Missing as e:
