@@ -9,6 +9,7 @@ Each kind is a directory of about so many MiB (default 4). The files are the sam
   text, source  larger files                            count16           npy int16, of an instrument of 12 bits
   png           photographs with grain                  jpeg              photographs with grain
   int32         .bin, nothing but the numbers           hdf5              chunks of float32 and of uint16
+  sparse16      npy int16, mostly 0
 
 Without h5py (Debian: python3-h5py) there is no `hdf5`.
 """
@@ -215,6 +216,7 @@ KINDS = {
     "field32": make_fields("f", "f4", lambda v, rng: v, 7), "field64": make_fields("d", "f8", lambda v, rng: v, 8),
     "level32": make_fields("f", "f4", lambda v, rng: round(v * 8 + rng.gauss(0, 1)) / 8, 9),
     "count16": make_fields("h", "i2", lambda v, rng: round(v * 8 + rng.gauss(0, 1)), 10), "png": make_png, "jpeg": make_jpeg,
+    "sparse16": make_fields("h", "i2", lambda v, rng: round((v - 300) * 8 + rng.gauss(0, 1)) if v > 300 else 0, 13),
     "int32": make_fields("i", None, lambda v, rng: round(v * 64 + rng.gauss(0, 1)), 11), "hdf5": make_hdf5,
 }
 
