@@ -185,12 +185,10 @@ static void pack_tell(struct fs_launch *l) {
   snprintf(hint, sizeof(hint), "%s", noise ? noise : "mpirun ended without a word");
   if (noise && strstr(noise, "TCP connection")) fs_network_hint(l, hint, sizeof(hint));
   if (killed)
-    fs_say("node %u (%s) was killed by signal %d while it packed; there is no new dataset; pack again to "
-           "go on, or to remove what it has left",
+    fs_say("node %u (%s) was killed by signal %d while it packed; pack again to go on, or to remove what it has left",
            (unsigned)(killed - l->node), killed->host, killed->killed);
   else if (l->daemons_killed && !l->stopping)
-    fs_say("mpirun was killed by signal %d while it packed; there is no new dataset; pack again to "
-           "go on, or to remove what it has left",
+    fs_say("mpirun was killed by signal %d while it packed; pack again to go on, or to remove what it has left",
            l->daemons_killed);
   else if (told)
     return;

@@ -161,7 +161,7 @@ rm source/outside
 kill -9 "$(nth 2)"
 ended 1
 grep -v 'warning: 1 of .* symlinks leads out of SOURCE ' err >said || true
-one_line said 'node 1 \(.*\) was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
+one_line said 'node 1 \(.*\) was killed by signal 9 while it packed; pack again to go on, or to remove what it has left$'
 [ -n "$(find local -name '.pack-*')" ] || fail "a killed rank left nothing"
 "$bin/fs-launch" clean --local-dir local >clean.out 2>&1
 equal "left after clean" "" "$(find local -name '.pack-*')"

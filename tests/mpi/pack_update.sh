@@ -46,7 +46,7 @@ update_killed() { # SOURCE [DATASET]: an update of which a rank is killed; the d
   kill -9 "$(pgrep -f "^$bin/fanstore-pack .*--local-dir $work/local " | tail -n 1)"
   wait "$packing" || status=$?
   equal "status after a kill" 1 "$status"
-  one_line err 'was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
+  one_line err 'was killed by signal 9 while it packed; pack again to go on, or to remove what it has left$'
   all_names | grep -v '/.pack-' | diff names - || fail "a killed update has changed something"
 }
 ids() { find local -maxdepth 2 -name '[0-9a-f]*' -printf '%f\n' | grep -xE '[0-9a-f]{32}' | sort -u; }

@@ -120,7 +120,7 @@ begin() {
 begin
 kill -9 "$(nth 2)"
 ended 1
-one_line err 'node 1 \(.*\) was killed by signal 9 while it packed; there is no new dataset; pack again to go on, or to remove what it has left$'
+one_line err 'node 1 \(.*\) was killed by signal 9 while it packed; pack again to go on, or to remove what it has left$'
 begin
 began=$SECONDS
 kill -INT "$packing"
