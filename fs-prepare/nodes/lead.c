@@ -416,7 +416,7 @@ static fs_err finish(struct fs_parts *p) {
   FS_AUTO_FREE struct fs_part_state *state = calloc(p->nnew + 1u, sizeof *state);
   if (state == NULL) return -ENOMEM;
   nodes->lead->pipeline = NULL;
-  if (nodes->o.verbose) fs_lead_say_streams(nodes);
+  if (nodes->o.verbose) fs_lead_say_shares(nodes);
   fs_err err = fs_lead_ask_states(nodes, FS_NODES_FINISH, p, state);
   for (uint32_t k = 0; k < p->nnew && err == 0; k++)
     p->out[fs_parts_new(nodes->lead->plan, k)].rec.xxh3 = state[k].xxh3;

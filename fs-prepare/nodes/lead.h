@@ -56,8 +56,8 @@ void fs_answers_begin(struct fs_nodes *n);
 fs_err fs_lead_ask_states(struct fs_nodes *n, uint32_t kind, const struct fs_parts *p, struct fs_part_state *state);
 /* tell.c. Each second, tells the progress which node is the slowest. */
 void fs_lead_rates(const struct fs_nodes *n);
-/* Tells, for --verbose, how many streams each node has read. */
-void fs_lead_say_streams(const struct fs_nodes *n);
+/* Tells, for --verbose, how many bytes the nodes have encoded, and how many streams they have read. */
+void fs_lead_say_shares(const struct fs_nodes *n);
 /* Prints what the pack has left on the nodes. */
 void fs_lead_summary(const struct fs_nodes *n);
 

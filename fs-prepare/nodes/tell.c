@@ -57,11 +57,14 @@ void fs_nodes_say_each(const struct fs_nodes *n, const char *did, const char *ki
          fs_plural(n->nodes), did, all, kind, fs_plural(all), of, (double)(fs_now_ns() - began_ns) / 1e9, least, most);
 }
 
-void fs_lead_say_streams(const struct fs_nodes *n) {
+void fs_lead_say_shares(const struct fs_nodes *n) {
   const struct fs_lead *l = n->lead;
-  FS_AUTO_FREE uint64_t *read = calloc(n->nodes, sizeof *read);
+  FS_AUTO_FREE uint64_t *encoded = calloc(n->nodes, sizeof *encoded), *read = calloc(n->nodes, sizeof *read);
   bool any = false;
-  for (uint32_t i = 0; i < l->plan->tree->nsources && read != NULL; i++) {
+  if (encoded == NULL || read == NULL) return;
+  for (uint32_t i = 0; i < n->nodes; i++) encoded[i] = l->peer[i].encoded;
+  fs_nodes_say_each(n, "encoded", "byte", "", l->began_ns, encoded);
+  for (uint32_t i = 0; i < l->plan->tree->nsources; i++) {
     if (l->reader[i] == 0) continue;
     read[l->reader[i] - 1]++;
     any = true;

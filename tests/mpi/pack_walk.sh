@@ -43,7 +43,7 @@ on_nodes() { # NODES DATASET [OPTION...]
   "$bin/fs-prepare" pack --local-dir "$work/local" --emulate "$nodes" --jobs 2 "$@" source "$dataset"
 }
 lines() { # FILE: what fs-prepare said, without what only --verbose tells
-  grep '^fs-prepare: ' "$1" | grep -vE ' nodes? walked ' || true
+  grep '^fs-prepare: ' "$1" | grep -vE ' nodes? (walked|encoded) ' || true
 }
 
 slow 1000
