@@ -102,6 +102,14 @@ static fs_err open_parts(struct opening *x, struct fs_parts *p, int dir, const b
   return 0;
 }
 
+/* The staged copies that an interrupted pack has made of its files may not be written. */
+static void make_writable(const struct opening *x) {
+  const struct fs_owner *o = x->n->owner;
+  char name[FS_PART_NAME_SIZE];
+  for (uint32_t k = 0; k < o->parts; k++)
+    if (o->here[k]) fchmodat(o->dir_fd, fs_part_name(fs_parts_new(o->plan, k), name), 0600, 0);
+}
+
 static fs_err open_local(struct opening *x) {
   struct fs_owner *o = x->n->owner;
   fs_err err = fs_mkdirs(o->top, 0700);
@@ -114,6 +122,7 @@ static fs_err open_local(struct opening *x) {
     x->lacks = err == -EBUSY ? "in use by a process" : "not there";
     return 0;
   }
+  if (err == 0 && x->state != NULL) make_writable(x);
   return err < 0 ? err : open_parts(x, &o->local, o->dir_fd, o->here);
 }
 

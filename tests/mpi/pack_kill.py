@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ends a pack over emulated nodes: pack_kill.py WHOM WHEN COMMAND...
 
-WHOM: lead, rank, mpirun or launch are killed with -9; int interrupts it. WHEN: c, when it makes a
-checkpoint; 0.4, so many seconds after the ranks have opened their directories. DATASET is the last word. Waits until
-all its processes have ended. Prints "killed", or if the pack was faster "ended" and how many milliseconds it took from then on."""
+WHOM: all its processes at once, the lead, a rank (with WHEN "s": the one that is stopped), mpirun or launch are killed
+with -9; int interrupts it. Before there are ranks or mpirun, launch is killed instead. WHEN: c, when it makes a checkpoint;
+s, when a rank has stopped itself (stop_at.c); 0.4, so many seconds after its begin. DATASET is the last word. Waits until all its
+processes have ended. Prints "killed", or if the pack was faster "ended" and how many milliseconds it took."""
 import glob
 import os
 import random
@@ -42,23 +43,24 @@ def below(top):
     return found
 
 
+def is_stopped(pid):
+    return read("/proc/%d/stat" % pid).rpartition(b") ")[2][:1] == b"T"
+
+
 def victims(processes):
     ranks = sorted((rank, pid) for pid, name, rank in processes if name == b"fanstore-pack")
+    found = []
+    if whom == "all":
+        found = [pid for pid, _, _ in reversed(processes)] # ranks first: mpirun would continue one that is stopped
     if whom == "lead":
-        return [pid for rank, pid in ranks if rank == 0]
-    if whom == "rank":
-        return [random.choice(ranks[1:])[1]] if len(ranks) > 1 else []
+        found = [pid for rank, pid in ranks if rank == 0]
+    if whom == "rank" and when == "s":
+        found = [pid for _, pid in ranks if is_stopped(pid)]
+    elif whom == "rank" and len(ranks) > 1:
+        found = [random.choice(ranks[1:])[1]]
     if whom == "mpirun":
-        return [pid for pid, name, _ in processes if name in (b"mpirun", b"prterun", b"orterun")][:1]
-    return [pack.pid]
-
-
-def opened(pid):
-    """Returns true if this rank has its directory open."""
-    try:
-        return any("/.pack-" in os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid))
-    except OSError:
-        return False
+        found = [pid for pid, name, _ in processes if name in (b"mpirun", b"prterun", b"orterun")][:1]
+    return found or [pack.pid]
 
 
 def journal():
@@ -69,23 +71,28 @@ def journal():
 def ready():
     if when == "c":
         return journal() > first
-    return any(opened(pid) for pid, name, _ in below(pack.pid) if name == b"fanstore-pack")
+    if when == "s":
+        return any(is_stopped(pid) for pid, name, _ in below(pack.pid) if name == b"fanstore-pack")
+    return time.monotonic() >= begun + float(when)
 
 
 first = journal()
+random.seed()
+begun = time.monotonic()
 pack = subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-until = time.monotonic() + 30
+until = begun + 60
 while pack.poll() is None and not ready() and time.monotonic() < until:
     time.sleep(0.005)
-opened_at = time.monotonic()
-while when != "c" and pack.poll() is None and time.monotonic() < opened_at + float(when):
-    time.sleep(0.005)
-processes = below(pack.pid)
 killed = False
+processes = below(pack.pid)
 for pid in victims(processes) if pack.poll() is None else []:
-    os.kill(pid, signal.SIGINT if whom == "int" else signal.SIGKILL)
+    try:
+        os.kill(pid, signal.SIGINT if whom == "int" else signal.SIGKILL)
+    except ProcessLookupError: # it has ended by itself
+        continue
     killed = True
 status = pack.wait()
+took = time.monotonic() - begun
 while any(os.path.exists("/proc/%d/exe" % pid) for pid, _, _ in processes) and time.monotonic() < until:
     time.sleep(0.005)
-print("killed" if killed and status != 0 else "ended %d" % ((time.monotonic() - opened_at) * 1000))
+print("killed" if killed and status != 0 else "ended %d" % (took * 1000))

@@ -1,47 +1,36 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# slow
-# long: 60
-# fs-prepare pack over emulated nodes that is killed at random moments: the lead, another rank, mpirun, fs-launch. The
-# same command goes on, and the dataset has the bytes of a run that was not interrupted. A run that is killed in its
-# last moments has made DATASET, hence --force. What cannot be resumed begins anew, and says why.
+# long: 20
+# rest: 16 more moments, and what cannot be resumed
+# fs-prepare pack over emulated nodes that is killed at random moments between its begin and its end: all processes at once, the
+# lead, another rank, mpirun, fs-launch. The same command goes on, and the dataset has the bytes of a run that was not
+# interrupted. A run that is killed in its last moments has made DATASET, hence --force. pack_kill_steps.sh kills it at each
+# step. What cannot be resumed begins anew, and says why. FS_SEED=N repeats the moments.
 . "$(dirname "$0")/../functions.sh"
-nodes=3
+nodes=3 codec=zstd:12 seed=${FS_SEED:-$((${EPOCHREALTIME/./} % 32768))}
 . "$(dirname "$0")/pack_resume.bash"
+RANDOM=$seed
+say "FS_SEED=$seed"
 
-kill_pack launch 20 ds
-[ "${ended% *}" = ended ] || fail "the pack takes 20 s"
-took=${ended#* } # milliseconds
-killed=0 resumed=0 turn=0
-victims=(lead rank mpirun launch)
-# Kills a pack until it ends, and counts.
-kills() {
-  local at
-  rm -rf ds local/*
-  for _ in {1..5}; do
-    at=$((took * (RANDOM % 80 + 5) / 100))
-    kill_pack "${victims[turn++ % 4]}" "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))" ds --force
-    if grep -q resuming err; then resumed=$((resumed + 1)); fi
-    if [ "$ended" != killed ]; then
-      took=$((took * 4 / 5))
-      return 0
-    fi
-    killed=$((killed + 1))
-  done
-  expect_status 0 "${pack[@]}" "${more[@]}" --force source ds
+fresh() { rm -rf ds local/*; }
+safe() { # DATASET is not there, or whole
+  [ ! -e ds ] || diff ds/manifest whole/manifest || fail "DATASET is not whole"
 }
-SECONDS=0
-while [ $killed -lt 16 ] && [ $turn -lt 30 ] && [ $SECONDS -lt 120 ]; do # a slow machine kills fewer
-  more=()
-  kills
+packed() {
   same ds
-  more=(--nodes-only)
-  kills
-  same ds
+  good ds
+}
+measure fresh --force
+wanted=$(half 2 8)
+[ "${FS_HALF-}" != all ] || wanted=10
+say "a run takes $took ms"
+for each in '' --nodes-only; do
+  # shellcheck disable=SC2206 # a word or none
+  more=($each)
+  kill_often "$wanted" fresh safe packed --force
 done
-[ $killed -ge 5 ] || fail "only $killed runs were killed"
-[ $resumed -ge 2 ] || fail "only $resumed runs were resumed"
-echo "ok - killed $killed times, resumed $resumed times: the same bytes"
+echo "ok - killed $killed times, $resumed runs went on from a checkpoint: the same bytes"
+rest || [ "${FS_HALF-}" = all ] || exit 0
 
 more=()
 damage() { # FILE...

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes staged copies of partitions that were packed on this node, so that no job copies or reads
-   them. fanstore-pack calls this, in one thread. */
+   them. A copy is a link, so a pack that is killed meanwhile has all its files, and goes on with them. fanstore-pack
+   calls this, in one thread. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +11,14 @@
 
 static fs_err adopt(struct fs_stage *s, const struct fs_stage_item *item, int from, const char *name) {
   struct stat st;
-  if (fs_stamp_fits(s->dir_fd, item)) return unlinkat(from, name, 0) < 0 ? -errno : 0;
+  if (fs_stamp_fits(s->dir_fd, item)) return 0;
   if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return -errno;
   if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != item->size) return -EBADMSG;
   if (fchmodat(from, name, 0400, 0) < 0) return -errno;
   fs_stamp_remove(s->dir_fd, item);
-  if (renameat(from, name, s->dir_fd, item->name) < 0) return -errno;
+  unlinkat(s->dir_fd, item->name, 0);
+  if (linkat(from, name, s->dir_fd, item->name, 0) < 0 && renameat(from, name, s->dir_fd, item->name) < 0)
+    return -errno; /* not even without links */
   return fs_stamp_write(s->dir_fd, item, true);
 }
 

@@ -52,8 +52,8 @@ fs_err fs_stage_index(struct fs_stage *s, char *why, size_t why_size);
    nothing behind. */
 fs_err fs_stage_partition(struct fs_stage *s, uint32_t p, struct fs_stage_peer *peer, fs_stage_progress_fn *progress,
                           void *ctx, char *why, size_t why_size);
-/* Moves a complete and synced file of partition p, which the caller has just packed, into this node's
-   directory, and stamps it. `from` is on the same file system. */
+/* Links a complete and synced file of partition p, which the caller has just packed, into this node's
+   directory, and stamps it. `from` is on the same file system. If that has no links, moves the file. */
 fs_err fs_stage_adopt(struct fs_stage *s, uint32_t p, int from, const char *name, char *why, size_t why_size);
 /* Removes this dataset's copies on this node (--purge), unless another live job uses them (shared lock). */
 fs_err fs_stage_purge(struct fs_stage *s);
