@@ -110,12 +110,12 @@ done
 ok "place"
 
 # A shell that does not get to its host.
-printf '#!/bin/sh\nexec %s hang %s -1 0 -1 sleep 20\n' "$work/bad_calls" $clock_nanosleep >agent
+printf '#!/bin/sh\nexec timeout -s KILL 4 %s hang %s -1 0 -1 sleep 20.5\n' "$work/bad_calls" $clock_nanosleep >agent
 chmod +x agent
 export OMPI_MCA_plm_rsh_agent=$work/agent PRTE_MCA_plm_ssh_agent=$work/agent
 state INT $clock_nanosleep -1 0 -1 "${pack[@]}" --local-dir "$work/local" --hosts a,b source ds
 state TERM $clock_nanosleep -1 0 -1 "$bin/fs-prepare" place --local-dir "$work/local" --hosts a,b placed
 unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent
-gone() { [ -z "$(processes_of_test)" ]; }
+gone() { [ -z "$(processes_of_test)" ] && ! pgrep -f "^timeout -s KILL 4 $work/" >/dev/null; }
 wait_until 30 gone
 ok "hosts that do not answer"
