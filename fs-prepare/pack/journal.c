@@ -28,7 +28,12 @@ struct record {
   uint64_t nitems;             /* items of the order from there on */
   uint64_t stored_bytes;
   uint32_t current, nparts;
-  uint64_t xxh3; /* of the record, with 0 here */
+  uint64_t nleft; /* files that --keep-going has left out since the record before; their records precede the items */
+  uint64_t xxh3;  /* of the record, with 0 here */
+};
+struct left_rec {
+  uint64_t item;
+  int64_t err;
 };
 static_assert(FS_JOURNAL_LEAST == sizeof(struct head) + sizeof(struct record), "pack.h");
 /* An item, as far as it is stored. Of nodes, its struct fs_long_key follows. Then come its blocks that no
@@ -45,70 +50,6 @@ struct item_rec {
 bool fs_journal_has_checkpoint(int fd) {
   struct stat st;
   return fstat(fd, &st) == 0 && st.st_size > FS_JOURNAL_LEAST;
-}
-
-/* ---- which SOURCE and options it is for ---- */
-
-static uint64_t hash_options(const struct fs_plan *plan) {
-  const struct fs_pack_options *o = plan->opts;
-  char text[512];
-  int n =
-      snprintf(text, sizeof text, "%s %s %d %" PRIu64 " %" PRIu64 " %u %u %d %d %d %u %d %d", FS_VERSION, o->codec_text,
-               o->level, o->decode_rate, o->partitions, o->block_size, o->align, (int)o->order, (int)o->dereference,
-               o->checksum, fs_pack_nodes != NULL ? fs_pack_nodes->nodes : 0, o->nodes_only, plan->update != NULL);
-  return fs_xxh3(text, (size_t)n);
-}
-
-static void hash_item(struct fs_xxh3_stream *h, const struct fs_item *item) {
-  const uint64_t numbers[] = {item->size,
-                              S_ISREG(item->mode) ? item->ino : 0,
-                              (uint64_t)item->mtime_sec,
-                              item->mtime_nsec,
-                              item->mode,
-                              item->replicate,
-                              item->followed,
-                              item->alias ? item->same + 1 : 0,
-                              item->group,
-                              item->kept,
-                              item->source};
-  fs_xxh3_update(h, item->path, strlen(item->path) + 1);
-  if (S_ISLNK(item->mode)) fs_xxh3_update(h, item->target, strlen(item->target) + 1);
-  fs_xxh3_update(h, numbers, sizeof numbers);
-}
-
-static void hash_archive(struct fs_xxh3_stream *h, const struct fs_source *src) {
-  if (src->kind == FS_SOURCE_DIR) return;
-  const uint64_t numbers[] = {(uint64_t)src->st.st_size, (uint64_t)src->st.st_mtim.tv_sec,
-                              (uint64_t)src->st.st_mtim.tv_nsec};
-  fs_xxh3_update(h, numbers, sizeof numbers);
-}
-
-/* What is encoded how, and in which order. What is read for this may fail in one run and not in the
-   next. */
-static void hash_plan(struct fs_xxh3_stream *h, const struct fs_plan *plan) {
-  const struct fs_pack_codecs *c = &plan->codecs;
-  for (uint32_t i = 0; i < c->n; i++) {
-    const struct fs_encoding *e = &c->row[i];
-    const uint64_t numbers[] = {e->family, e->element, (uint64_t)e->level, e->dict_len};
-    fs_xxh3_update(h, numbers, sizeof numbers);
-    if (e->dict_len != 0) fs_xxh3_update(h, e->dict, e->dict_len);
-  }
-  fs_xxh3_update(h, c->of_kind, sizeof c->of_kind);
-  for (uint64_t i = 0; i < plan->tree->n; i++) fs_xxh3_update(h, &plan->tree->items[i].kind, 1);
-  fs_xxh3_update(h, plan->order, plan->norder * sizeof *plan->order);
-}
-
-static fs_err fingerprint(struct fs_journal *j) {
-  struct fs_xxh3_stream *h = fs_xxh3_new();
-  if (h == NULL) return -ENOMEM;
-  if (j->plan->update != NULL) fs_update_hash(j->plan->update, h);
-  for (size_t i = 0; i < j->plan->tree->n; i++) hash_item(h, &j->plan->tree->items[i]);
-  for (uint32_t i = 0; i < j->plan->tree->nsources; i++) hash_archive(h, &j->plan->tree->sources[i]);
-  hash_plan(h, j->plan);
-  j->source = fs_xxh3_digest(h);
-  j->options = hash_options(j->plan);
-  fs_xxh3_free(h);
-  return 0;
 }
 
 /* ---- writing ---- */
@@ -163,9 +104,13 @@ static struct fs_item *item_at(const struct fs_journal *j, uint64_t place) {
   return &j->plan->tree->items[j->plan->order[place]];
 }
 
-/* Returns the number of blocks of the item at `place` that are in the journal. */
+/* Returns the number of blocks of the item at `place` that are in the journal. What is left out has none. */
 static uint64_t written_blocks(const struct fs_journal *j, uint64_t place) {
-  return place == j->from ? j->block : 0;
+  return place == j->from && !item_at(j, place)->left_out ? j->block : 0;
+}
+
+static uint64_t count_left(const struct fs_journal *j) {
+  return j->plan->tree->left_out.n - j->left;
 }
 
 /* Returns how many items a record made now has: an item that is stored in part is the last. */
@@ -214,6 +159,7 @@ static uint64_t key_size(const struct fs_store *s, uint64_t chunks) {
 
 static uint64_t record_size(const struct fs_journal *j, const struct fs_store *s, uint64_t nitems) {
   uint64_t size = sizeof(struct record) + s->parts.nnew * sizeof(struct fs_part_state);
+  size += count_left(j) * sizeof(struct left_rec);
   for (uint64_t i = 0; i < nitems; i++) {
     const struct fs_item *item = item_at(j, j->from + i);
     const uint64_t blocks = fs_item_nblocks(item) - written_blocks(j, j->from + i);
@@ -231,6 +177,14 @@ static void put_keys(const struct fs_store *s, uint64_t number, uint64_t first, 
   for (uint64_t k = 0; k < chunks_of(plan, &plan->tree->items[number], blocks); k++) {
     const uint64_t second = fs_chunks_second(s, number, from + k);
     put(b, &second, sizeof second);
+  }
+}
+
+static void put_left(const struct fs_journal *j, struct body *b) {
+  for (size_t i = j->left; i < j->plan->tree->left_out.n; i++) {
+    const struct fs_left *e = &j->plan->tree->left_out.list[i];
+    const struct left_rec lr = {e->item, e->err};
+    put(b, &lr, sizeof lr);
   }
 }
 
@@ -261,13 +215,15 @@ static fs_err write_record(const struct fs_journal *j, const struct fs_store *s,
                      .nitems = nitems,
                      .stored_bytes = s->stored_bytes,
                      .current = s->current,
-                     .nparts = s->parts.nnew};
+                     .nparts = s->parts.nnew,
+                     .nleft = count_left(j)};
   FS_AUTO_FREE struct body *b = calloc(1, sizeof *b);
   if (b == NULL || (b->hash = fs_xxh3_new()) == NULL) return -ENOMEM;
   b->fd = j->fd;
   b->at = j->end + sizeof r;
   fs_xxh3_update(b->hash, &r, sizeof r);
   put(b, state, s->parts.nnew * sizeof *state);
+  put_left(j, b);
   put_items(j, s, nitems, b);
   flush(b);
   r.xxh3 = fs_xxh3_digest(b->hash);
@@ -300,6 +256,7 @@ fs_err fs_journal_checkpoint(struct fs_journal *j, struct fs_store *s) {
   j->any = true;
   j->from = j->next;
   j->nplain = 0;
+  j->left = j->plan->tree->left_out.n;
   j->block = j->offset != 0 ? fs_item_nblocks(item_at(j, j->next)) : 0;
   return 0;
 }
@@ -352,11 +309,15 @@ static const struct record *record_at(const struct fs_journal *j, const struct m
   return hash_fits(r) ? r : NULL;
 }
 
-/* Returns the last whole record, or NULL. Sets j->end to its end. */
-static const struct record *last_record(struct fs_journal *j, const struct mapped *m) {
+/* Returns the last whole record, or NULL. Sets j->end to its end, and *left if a record has files that were left out.
+ */
+static const struct record *last_record(struct fs_journal *j, const struct mapped *m, bool *left) {
   const struct record *last = NULL;
   j->end = sizeof(struct head);
-  for (const struct record *r; (r = record_at(j, m, j->end)) != NULL; last = r) j->end += r->length;
+  for (const struct record *r; (r = record_at(j, m, j->end)) != NULL; last = r) {
+    j->end += r->length;
+    *left |= r->nleft != 0;
+  }
   return last;
 }
 
@@ -376,6 +337,7 @@ static fs_err apply_item(struct fs_store *s, struct fs_item *item, const struct 
   const struct fs_tree *tree = s->plan->tree;
   const uint64_t block = s->plan->opts->block_size, all = (item->size + block - 1) / block;
   const uint64_t had = fs_item_nblocks(item);
+  if (item->left_out && ir->nblocks == 0) return 0;
   if (item->alias || ir->first != had || ir->nblocks > all - had || ir->codec >= s->plan->codecs.n) return -EUCLEAN;
   if (ir->same1 != 0) {
     if (ir->same1 > tree->n || !may_be_same(item, &tree->items[ir->same1 - 1])) return -EUCLEAN;
@@ -407,10 +369,26 @@ static void note_chunks(struct fs_store *s, uint64_t item, const struct item_rec
   }
 }
 
+/* Leaves out what that run has left out. */
+static fs_err apply_left(const struct fs_store *s, const struct left_rec *left, uint64_t n) {
+  const struct fs_tree *tree = s->plan->tree;
+  fs_err err = 0;
+  for (uint64_t i = 0; i < n && err == 0; i++) {
+    const struct fs_item *item = left[i].item < tree->n ? &tree->items[left[i].item] : NULL;
+    if (item == NULL || !S_ISREG(item->mode) || item->alias || item->left_out) return -EUCLEAN;
+    if (left[i].err >= 0 || left[i].err < -4095) return -EUCLEAN;
+    err = fs_plan_leave_out_again((struct fs_plan *)s->plan, left[i].item, (fs_err)left[i].err);
+  }
+  return err;
+}
+
 static fs_err apply_record(struct fs_journal *j, struct fs_store *s, const struct record *r) {
   const uint8_t *at = (const uint8_t *)(r + 1) + r->nparts * sizeof(struct fs_part_state);
   const uint8_t *end = (const uint8_t *)r + r->length;
   fs_err err = r->from <= j->plan->norder && r->nitems <= j->plan->norder - r->from ? 0 : -EUCLEAN;
+  if (r->nleft > (size_t)(end - at) / sizeof(struct left_rec)) return -EUCLEAN;
+  if (err == 0) err = apply_left(s, (const struct left_rec *)at, r->nleft);
+  at += r->nleft * sizeof(struct left_rec);
   for (uint64_t i = 0; i < r->nitems && err == 0; i++) {
     struct item_rec ir;
     const uint64_t number = j->plan->order[r->from + i];
@@ -427,7 +405,8 @@ static fs_err apply_record(struct fs_journal *j, struct fs_store *s, const struc
     err = apply_item(s, item, &ir, at);
     at += ir.nblocks * sizeof(struct fs_built_block);
     if (err == 0) note_chunks(s, number, &ir, second);
-    if (err == 0 && !item->alias && item->size <= j->plan->chunk) err = fs_store_seen(s, number, ir.plain);
+    if (err == 0 && !item->alias && !item->left_out && item->size <= j->plan->chunk)
+      err = fs_store_seen(s, number, ir.plain);
   }
   return err;
 }
@@ -443,11 +422,20 @@ static fs_err apply_all(struct fs_journal *j, struct fs_store *s, const struct m
   return err;
 }
 
+static void say_anew(const char *path, const char *why) {
+  fs_say("the interrupted pack of %s is not resumed, because %s; this one begins anew", path, why);
+}
+
 static fs_err restore(struct fs_journal *j, struct fs_store *s, const struct mapped *m) {
-  const struct record *last = last_record(j, m);
+  bool left = false;
+  const struct record *last = last_record(j, m, &left);
   if (last == NULL || last->next > j->plan->norder || last->current >= FS_MAX(s->parts.n, 1)) return -EBADMSG;
   if (last->offset != 0 && (last->next == j->plan->norder || last->offset >= item_at(j, last->next)->size))
     return -EBADMSG;
+  if (left && !j->plan->opts->keep_going) {
+    say_anew(j->plan->opts->dataset, "it had --keep-going, and has left files out");
+    return -ENODATA;
+  }
   const struct fs_part_state *state = (const struct fs_part_state *)(last + 1);
   fs_err err = fs_pack_nodes != NULL ? fs_pack_nodes->open(state) : 0;
   if (err == 0) err = fs_parts_resume(&s->parts, j->plan, state);
@@ -461,6 +449,7 @@ static fs_err restore(struct fs_journal *j, struct fs_store *s, const struct map
   j->next = j->from = last->next;
   j->offset = last->offset;
   j->block = j->offset != 0 ? fs_item_nblocks(item_at(j, j->next)) : 0;
+  j->left = j->plan->tree->left_out.n;
   j->any = true;
   return err == -EUCLEAN ? -EIO : err;
 }
@@ -484,12 +473,12 @@ static const char *why_other(const struct fs_journal *j, int fd) {
 }
 
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t) {
-  *j = (struct fs_journal){.plan = plan};
-  fs_err err = fingerprint(j);
+  *j = (struct fs_journal){.plan = plan, .left = plan->tree->left_out.n};
+  fs_err err = fs_journal_fingerprint(j);
   if (err < 0) return err;
   const char *why = t->adopted ? why_other(j, t->journal_fd) : NULL;
   if (why != NULL) {
-    fs_say("the interrupted pack of %s is not resumed, because %s; this one begins anew", t->path, why);
+    say_anew(t->path, why);
     err = fs_target_renew(t);
     if (err < 0) return err;
   }

@@ -107,6 +107,24 @@ static fs_err check_any(const struct fs_plan *plan) {
   return -EIO;
 }
 
+fs_err fs_plan_leave_out_again(struct fs_plan *plan, uint64_t number, fs_err err) {
+  struct fs_item *item = &plan->tree->items[number];
+  struct fs_left_out *l = &plan->tree->left_out;
+  const struct fs_source *src = &plan->tree->sources[item->source];
+  char error[128];
+  item->left_out = true;
+  fs_item_drop_blocks(&plan->tree->blocks, item);
+  plan->left_out++;
+  snprintf(error, sizeof error, "cannot be read: %s", strerror(-err));
+  const bool damaged = err == -EBADMSG && fs_item_stream(plan->tree, item) != NULL;
+  const char *why = damaged ? "is damaged" : err == -ESTALE ? "changed while it was being packed" : error;
+  fs_err added = fs_left_out_add(l, src, item->path + src->skip, why);
+  if (added < 0) return added;
+  l->list[l->n - 1].item = number;
+  l->list[l->n - 1].err = err;
+  return check_any(plan);
+}
+
 fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
   struct fs_item *item = &plan->tree->items[number];
   if (!plan->opts->keep_going || err == -ENOMEM || err == -EMFILE || err == -ENFILE) {
@@ -114,18 +132,8 @@ fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err) {
     return err;
   }
   if (item->left_out) return 0; /* another chunk of it */
-  item->left_out = true;
-  fs_item_drop_blocks(&plan->tree->blocks, item);
-  plan->left_out++;
-  char error[128];
-  const bool stream = fs_item_stream(plan->tree, item) != NULL;
-  snprintf(error, sizeof error, "cannot be read: %s", strerror(-err));
-  const char *why = stream && err == -EBADMSG                   ? "is damaged"
-                    : fs_item_error(plan, item, err) == -ESTALE ? "changed while it was being packed"
-                                                                : error;
-  const struct fs_source *src = &plan->tree->sources[item->source];
-  fs_err added = fs_left_out_add(&plan->tree->left_out, src, item->path + src->skip, why);
-  return added < 0 ? added : check_any(plan);
+  const bool damaged = err == -EBADMSG && fs_item_stream(plan->tree, item) != NULL;
+  return fs_plan_leave_out_again(plan, number, damaged ? err : fs_item_error(plan, item, err));
 }
 
 /* Returns the item that has the content of an alias. */

@@ -42,7 +42,6 @@ static void count_progress(struct pack *p, const struct fs_chunk *c) {
 /* Stores a chunk, unless its file is left out. */
 static fs_err take_chunk(struct pack *p, struct fs_chunk *c) {
   c->partition = FS_NOWHERE;
-  if (c->err < 0) p->journal.ended = true;
   if (c->err < 0) return fs_plan_leave_out(&p->plan, c->item, c->err);
   if (p->tree.items[c->item].left_out) return 0;
   fs_err err = fs_store_chunk(&p->store, c);
@@ -59,7 +58,7 @@ static fs_err take_batch(struct pack *p, struct fs_batch *b) {
     }
     fs_err err = take_chunk(p, c);
     if (err < 0) return err;
-    err = fs_journal_note(&p->journal, c, p->store.plain_xxh3);
+    err = fs_journal_note(&p->journal, c, p->tree.items[c->item].left_out ? 0 : p->store.plain_xxh3);
     if (err < 0) return err;
     count_progress(p, c);
   }
@@ -111,10 +110,11 @@ static fs_err pack_contents(struct pack *p) {
   fs_progress_resume(&p->progress, p->journal.next, p->resumed);
   p->progress.now.stored = p->store.stored_bytes;
   fs_err err = pack_order(p, p->journal.next, p->journal.offset);
+  if (err == 0 && p->journal.any) err = checkpoint(p, true);
+  p->journal.ended = true;
   fs_ssize again = 0;
   while (err == 0 && (again = fs_plan_again(&p->plan)) > 0) err = pack_order(p, 0, 0);
-  if (err == 0 && again < 0) err = (fs_err)again;
-  return err < 0 || !p->journal.any ? err : checkpoint(p, true);
+  return err == 0 && again < 0 ? (fs_err)again : err;
 }
 
 /* The entries of the index, for fs_builder_entries. */

@@ -89,6 +89,8 @@ struct fs_left {
   const char *source; /* path of the SOURCE, or NULL for a name that several have */
   size_t skip;        /* length of its prefix and the slash */
   char *path, *why;   /* path in the dataset */
+  uint64_t item;      /* left out by fs_plan_leave_out, for this error; else the error is 0 */
+  fs_err err;
 };
 struct fs_left_out {
   struct fs_left *list;
@@ -184,6 +186,8 @@ fs_err fs_plan_order(struct fs_plan *plan);
 /* Leaves out an item that could not be read, if --keep-going allows it. Returns 0, or the error after
    one line on stderr. */
 fs_err fs_plan_leave_out(struct fs_plan *plan, uint64_t number, fs_err err);
+/* Leaves out what an interrupted run has left out for this error. Returns 0, -ENOMEM, or -EIO after one line. */
+fs_err fs_plan_leave_out_again(struct fs_plan *plan, uint64_t number, fs_err err);
 /* Makes plan->order from aliases whose content was left out, after the pipeline has ended. Returns
    how many are to be packed now, or a negative errno. */
 fs_ssize fs_plan_again(struct fs_plan *plan);
@@ -415,10 +419,13 @@ struct fs_journal {
   uint64_t last_ns, every_ns;
   uint64_t options, source; /* fingerprints */
   bool any;                 /* it has a record */
-  bool ended;               /* a file was left out: the records no longer follow the plan */
+  size_t left;              /* entries of tree->left_out that are no more to be written */
+  bool ended;               /* the plan has got another order */
 };
-#define FS_JOURNAL_LEAST 96u /* bytes of a journal with a checkpoint: more */
+#define FS_JOURNAL_LEAST 104u /* bytes of a journal with a checkpoint: more */
 bool fs_journal_has_checkpoint(int fd);
+/* Sets j->options and j->source (fingerprint.c). Returns 0 or -ENOMEM. */
+fs_err fs_journal_fingerprint(struct fs_journal *j);
 /* Begins the journal of the temporary directory. If that was taken over and does not fit the plan,
    says so and renews it. */
 fs_err fs_journal_open(struct fs_journal *j, const struct fs_plan *plan, struct fs_target *t);

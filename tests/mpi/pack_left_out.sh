@@ -84,3 +84,29 @@ cmp list list3 || fail "damaged archives: another list"
 grep -q '^{"path": "damaged/.*", "why": "is damaged"}$' list || fail "$(cat list)"
 no_leftovers
 echo "ok - damaged archives; status 0 if nothing is left out"
+
+# A disk that fails in a file, and a pack that is killed after this file.
+if [ "$(uname -m)" = x86_64 ] && cc -o bad_calls "$root/tests/mpi/bad_calls.c" && ./bad_calls hang 9999 -1 0 -1 true; then
+  rm -rf source local plain
+  mkdir source
+  head -c $(((2 << 20) + 123456)) /dev/urandom >source/aaa # its last chunk has 123456 bytes
+  for i in {10..29}; do head -c 900000 /dev/urandom >"source/b$i"; done
+  head -c 777777 /dev/urandom >source/zzz
+  options=(--partitions 1 --jobs 1 --codec raw --mount "$mnt")
+  on_nodes=("$bin/fs-prepare" pack "${options[@]}" --local-dir "$work/local" --emulate 2)
+  fails="$work/bad_calls EIO 17 2 123456 -1" # preads of so many bytes
+  # shellcheck disable=SC2086 # words
+  expect_status 3 $fails "$bin/fs-prepare" pack "${options[@]}" --left-out plain.list source plain
+  equal "the list" '{"path": "aaa", "why": "cannot be read: Input/output error"}' "$(cat plain.list)"
+  killed=$(FANSTORE_TEST_CHECKPOINT_MS=0 FANSTORE_MPIRUN_ARGS="$fails $work/bad_calls hang 17 2 777777 -1" \
+    "$python" "$root/tests/mpi/interrupted.py" 17 INT "${on_nodes[@]}" --keep-going source goes-on 2>err)
+  equal "the interrupted one" 130 "${killed% *}"
+  FANSTORE_MPIRUN_ARGS=$fails expect_status 3 "${on_nodes[@]}" --left-out list source goes-on
+  packed=$(sed -nE 's/^fs-prepare: resuming: ([0-9]+)\.[0-9] MiB of .*/\1/p' err)
+  [ "${packed:-0}" -ge 3 ] || fail "aaa had 2 MiB: $(cat err)"
+  grep -q 'source/aaa cannot be read: Input/output error$' err || fail "$(cat err)"
+  diff -r plain goes-on || fail "other bytes"
+  cmp plain.list list || fail "another list"
+  no_leftovers
+  echo "ok - a disk that fails; a pack that is interrupted after this goes on"
+fi

@@ -90,3 +90,48 @@ touch -r source restored
 diff -r source restored # "twin" and "zlink" have the content of "removed"
 equal 'links of the remaining name' 1 "$(stat -c %h restored/zlink)"
 ok 'files that change are left out; other names and files of the same content stay'
+
+# A disk that fails in the middle of a file, and a run that is killed after this file.
+if [ "$(uname -m)" = x86_64 ] && cc -o bad_calls "$root/tests/mpi/bad_calls.c" && ./bad_calls hang 9999 -1 0 -1 true; then
+  rm -rf source && mkdir source
+  "$python" - <<'PY'
+import random
+r = random.Random(2)
+open("source/aaa", "wb").write(r.randbytes((2 << 20) + 123456)) # its last chunk has 123456 bytes
+for i in range(20): open("source/b%02d" % i, "wb").write(r.randbytes(900000))
+open("source/zzz", "wb").write(r.randbytes(777777))
+PY
+  cp source/aaa source/aab
+  cp -a source good
+  pack=("$prepare" pack --partitions 1 --jobs 1 --codec raw --mount "$work/source")
+  fails=("$work/bad_calls" EIO 17 2 123456 -1) # a pread of so many bytes
+  expect_status 1 "${fails[@]}" "${pack[@]}" source failed
+  one_line err 'source/aa[ab]: cannot be read: Input/output error$'
+  expect_status 3 "${fails[@]}" "${pack[@]}" --left-out list source whole
+  named 'source/aaa cannot be read: Input/output error$' 'source/aab cannot be read: Input/output error$' "2 of SOURCE's names"
+  expect_status 0 "$prepare" verify whole
+  expect_status 0 "$prepare" unpack whole unpacked
+  rm good/aaa good/aab
+  touch -r unpacked good
+  diff -r good unpacked || fail 'other files than the good ones'
+  ok 'a file whose middle cannot be read is left out with all of it'
+
+  rm source/aab
+  expect_status 3 "${fails[@]}" "${pack[@]}" --force --left-out list source whole
+  export FANSTORE_TEST_CHECKPOINT_MS=0
+  killed=$("$python" "$root/tests/mpi/interrupted.py" 17 KILL "${fails[@]}" "$work/bad_calls" hang 17 2 777777 -1 \
+    "${pack[@]}" --keep-going source goes-on 2>err)
+  unset FANSTORE_TEST_CHECKPOINT_MS
+  equal 'the killed one' -9 "${killed% *}"
+  again=(.goes-on.partial-*)
+  cp -r "${again[0]}" .again.partial-2bcdef
+  expect_status 3 "${fails[@]}" "${pack[@]}" --left-out list2 source goes-on
+  named 'resuming: [12][0-9]\.[0-9] MiB of ' 'source/aaa cannot be read: Input/output error$' "1 of SOURCE's names was left out"
+  cmp list list2
+  diff -r whole goes-on || fail 'other bytes'
+  expect_status 0 "${pack[@]}" source again # the disk is good again
+  named 'again is not resumed, because it had --keep-going, and has left files out; this one begins anew$'
+  ok 'a run that is killed after such a file goes on, with the same dataset and list'
+else
+  say 'no seccomp filters here, or another processor: no disk that fails'
+fi
