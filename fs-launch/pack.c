@@ -79,6 +79,7 @@ static void pack_out(struct fs_launch *l, const char *line, size_t n) {
     fs_noise_line(l, line, n);
     return;
   }
+  fs_bar(NULL);
   printf("%.*s\n", (int)n, line);
   fflush(stdout);
 }
@@ -106,6 +107,13 @@ static bool is_progress(const char *line, size_t n) {
 static void pack_err(struct fs_launch *l, const char *line, size_t n) {
   static const char own[] = "fs-prepare: ", interrupted[] = "fs-prepare: interrupted", json[] = "{\"time\": ";
   bool ours = n > strlen(own) && memcmp(line, own, strlen(own)) == 0;
+  char bar[512];
+  if (n >= strlen(FS_BAR_LINE) && memcmp(line, FS_BAR_LINE, strlen(FS_BAR_LINE)) == 0) {
+    snprintf(bar, sizeof bar, "%.*s", (int)(n - strlen(FS_BAR_LINE)), line + strlen(FS_BAR_LINE));
+    fs_bar(l->begun && bar[0] != '\0' ? bar : NULL);
+    return;
+  }
+  fs_bar(NULL);
   if (n > strlen(json) && memcmp(line, json, strlen(json)) == 0) { /* --json-progress - */
     fprintf(stderr, "%.*s\n", (int)n, line);
     return;
@@ -124,6 +132,7 @@ static void pack_words(struct fs_launch *l, char **words, struct fs_words *w) {
   fs_mpirun_ranks(l, w);
   fs_words_add(w, "%.*s/fanstore-pack", (int)(slash - l->fanstored), l->fanstored);
   if (l->where == FS_WHERE_HERE) fs_words_add(w, "--emulated");
+  if (fs_bar_shown()) fs_words_add(w, "--bar");
   fs_network_daemons(l, w);
   fs_words_add(w, "--version");
   fs_words_add(w, FS_VERSION);

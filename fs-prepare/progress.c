@@ -121,8 +121,8 @@ static void show_counts(const struct fs_progress *p, const struct look *l) {
   bar[BAR] = '\0';
   duration(left, sizeof left, l->left);
   if (fs_bar_shown()) /* what a narrow terminal cuts off comes last */
-    fs_progress("[%s] %3d%%  ETA %s  %.0f MB/s  %" PRIu64 "/%" PRIu64 " file%s  %s/%s%s", bar, (int)(l->part * 100),
-                left, l->byte_rate / 1e6, l->files, l->files_all, fs_plural(l->files_all), is, all, smaller);
+    fs_progress("[%s] %3d%%  ETA %s  %.0f MB/s  %" PRIu64 "/%" PRIu64 " file%s  %s/%s%s%s", bar, (int)(l->part * 100),
+                left, l->byte_rate / 1e6, l->files, l->files_all, fs_plural(l->files_all), is, all, slow, smaller);
   else
     fs_progress("%s: %d%%, %" PRIu64 " of %" PRIu64 " file%s, %s of %s%s, %.0f MB/s, %s left%s", stages[l->stage].doing,
                 (int)(l->part * 100), l->files, l->files_all, fs_plural(l->files_all), is, all, smaller,

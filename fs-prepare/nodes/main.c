@@ -26,6 +26,7 @@ static int own_words(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--") == 0) return i + 1;
     if (strcmp(argv[i], "--emulated") == 0) emulated = true;
+    if (strcmp(argv[i], "--bar") == 0) fs_bar_by_lines();
     if (strcmp(argv[i], "--peers") == 0 && i + 1 < argc) peers = argv[++i];
     if (strcmp(argv[i], "--network") == 0 && i + 1 < argc) network = argv[++i];
     if (strcmp(argv[i], "--version") == 0 && i + 1 < argc) version = argv[++i];

@@ -16,7 +16,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *name = "fanstore";
-static bool bar_on_screen;
+static bool bar_on_screen, by_lines;
 static unsigned lost; /* lines */
 
 void fs_say_as(const char *program) {
@@ -44,9 +44,17 @@ static int bar_width(void) {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 20 ? ws.ws_col - 1 : 79;
 }
 
+void fs_bar_by_lines(void) {
+  by_lines = true;
+  tty = 1;
+}
+
 static void bar_locked(const char *text) {
   if (!fs_bar_shown() || (!text && !bar_on_screen)) return;
-  fprintf(stderr, "\r\033[K%.*s", bar_width(), text ? text : "");
+  if (by_lines)
+    fprintf(stderr, FS_BAR_LINE "%s\n", text ? text : "");
+  else
+    fprintf(stderr, "\r\033[K%.*s", bar_width(), text ? text : "");
   fflush(stderr);
   bar_on_screen = text != NULL;
 }

@@ -24,6 +24,10 @@ char *fs_vline(char *out, size_t size, const char *format, va_list ap) __attribu
 /* Prints a progress bar that the next one replaces, if stderr is a terminal. NULL wipes it. */
 void fs_bar(const char *text);
 bool fs_bar_shown(void); /* true if stderr is a terminal */
+/* Prints bars as lines from now on, each after FS_BAR_LINE. Another process that has the terminal shows them. Called
+   once, by main. */
+void fs_bar_by_lines(void);
+#define FS_BAR_LINE "bar: "
 /* Shows progress: a bar on a terminal, else a line. */
 void fs_progress(const char *format, ...) FS_PRINTF(1, 2);
 /* Returns how many nanoseconds pass from one fs_progress to the next: a bar moves ten times a second,

@@ -15,7 +15,7 @@ read_large() { # DATASET: a job on the nodes reads a file, and nothing is staged
 
 kill_pack int c ds
 equal "an interrupted pack" killed "$ended"
-one_line err "what is packed is in $PWD/.ds.partial-[2-7a-z]* and on the nodes: the same command goes on from there; "
+one_line err "(what is packed is in $PWD/.ds.partial-[2-7a-z]* and on the nodes: |interrupted; )the same command goes on from "
 expect_status 0 "${pack[@]}" source ds
 one_line err 'resuming: [1-9].* of .* are packed already$'
 same ds
