@@ -174,7 +174,7 @@ begin --json-progress "$work/progress"
 stopped=$(nth 2)
 kill -STOP "$stopped"
 wait_until 30 grep -q '"slowest_node": {"node": 1, "host": "[^"]*", "bytes_per_second": [0-9]*, "writes": false}' progress
-told() { kill -USR1 "$packing" && sleep 0.2 && grep -qE '^fs-prepare: packing: [0-9]+%, .* left' err; }
+told() { kill -USR1 "$packing" && sleep 0.2 && grep -qE '^fs-prepare: packing: [0-9]+%, .* left, slowest: node 1 \([^)]+\), [0-9]+ MB/s$' err; }
 wait_until 30 told
 kill -CONT "$stopped"
 kill -INT "$packing"
