@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks of outputs, between nodes: locks.py MOUNT NODES ROUNDS. Node 0 is the home of the files."""
+"""Locks of outputs, between nodes: locks.py MOUNT NODES SECONDS. Node 0 is the home of the files."""
 import os
 import sys
 import time
@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from locking import PRELUDE, said, tell, together  # noqa: E402
 from nodes import Nodes, equal, finish, step  # noqa: E402
 
-mount, nodes, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+mount, nodes, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 work = os.path.join(mount, "locks")
 programs = Nodes(work, PRELUDE)
 start, on = programs.start, programs.on
@@ -27,52 +27,32 @@ def free_soon(what, node, kind, name, seconds):
     """))
 
 
-# ---- a counter ----
+# ---- a counter: no count is lost, and each program gets on ----
 
-on(0, "os.mkdir(work)\nfor name in ('counter', 'lock', 'held', 'shared'): open(work + '/' + name, 'w').write('00000000')")
+on(0, "os.mkdir(work)\nfor name in ('counter', 'held', 'shared'): open(work + '/' + name, 'w').write('00000000')")
 COUNT = """
-    kind, rounds = globals()[sys.argv[2]], int(sys.argv[3])
+    kind, seconds = globals()[sys.argv[2]], float(sys.argv[3])
     fd = os.open(work + '/counter', os.O_RDWR)
     say('ready')
     wait()
-    begin = time.monotonic()
-    for i in range(rounds):
+    turns, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
         kind(fd, EX)
         n = int(os.pread(fd, 8, 0))
         os.pwrite(fd, b'%08d' % (n + 1), 0)
         kind(fd, UN)
-    say(i + 1, time.monotonic() - begin)
-"""
-total = 0
-for kind in KINDS:
-    counters = [start(n, COUNT, kind, rounds) for n in [0, *range(nodes)]]
-    begin = time.monotonic()
-    together(counters)
-    total += len(counters) * rounds
-    for node in range(nodes):
-        equal(f"{kind}, the count on node {node}", "%08d" % total, on(node, "print(open(work + '/counter').read())"))
-    step("%s: a counter of %d programs on %d nodes, %.1f ms a turn" %
-         (kind, len(counters), nodes, (time.monotonic() - begin) * 1000 / len(counters) / rounds))
-
-# ---- both sides get on ----
-
-TURNS = """
-    fd = os.open(work + '/lock', os.O_RDWR)
-    say('ready')
-    wait()
-    end, turns = time.monotonic() + 3, 0
-    while time.monotonic() < end:
-        by_fcntl(fd, EX)
-        time.sleep(0.005)
-        by_fcntl(fd, UN)
-        time.sleep(0.002)  # the kernel itself gives a lock again and again to a program that does not pause
         turns += 1
     print(turns)
 """
-turns = [start(n, TURNS) for n in (0, 0, away, away)]
-turns = [int(n) for n in together(turns)]
-assert min(turns) >= 3, turns
-step("two programs of the home and two of another node get on: %s turns" % turns)
+SHARE = 50  # No program makes less than one such part of the mean. On a busy machine the least seen is 1/14.
+total = 0
+for kind in KINDS:
+    turns = [int(n) for n in together([start(n, COUNT, kind, seconds) for n in [0, *range(nodes)]])]
+    total += sum(turns)
+    for node in range(nodes):
+        equal(f"{kind}, the count on node {node}", "%08d" % total, on(node, "print(open(work + '/counter').read())"))
+    assert min(turns) * len(turns) * SHARE >= sum(turns), f"{kind}: one program does not get on: {turns}"
+    step("%s: a counter for %g s, turns of two programs of the home and one of each other node: %s" % (kind, seconds, turns))
 
 # ---- shared and exclusive, ranges, tests ----
 

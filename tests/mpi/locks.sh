@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # long: 20
 # rest: four nodes
+# FS_LOCK_SECONDS=60: how long each counter runs.
 # Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock: SQLite, HDF5, git.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
@@ -9,6 +10,8 @@
 small_outputs_dataset
 export HDF5_USE_FILE_LOCKING=TRUE
 for n in $(half 2 4); do
-  seen_on "$n" -- "$python" "$here/locks.py" "$mnt" "$n" "${ROUNDS:-25}"
+  seconds=2
+  [ "$n" = 2 ] || seconds=15
+  seen_on "$n" -- "$python" "$here/locks.py" "$mnt" "$n" "${FS_LOCK_SECONDS:-$seconds}"
   seen_on "$n" -- "$python" "$here/locks_programs.py" "$mnt" "$n" "${ROUNDS:-25}"
 done
