@@ -3,7 +3,8 @@
 # long: 20
 # rest: four nodes
 # FS_LOCK_SECONDS=60: how long each counter runs.
-# Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock: SQLite, HDF5, git.
+# Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock:
+# SQLite, git, filelock, LMDB, HDF5.
 . "$(dirname "$0")/../functions.sh"
 . "$(dirname "$0")/outputs.bash"
 
@@ -14,4 +15,5 @@ for n in $(half 2 4); do
   [ "$n" = 2 ] || seconds=15
   seen_on "$n" -- "$python" "$here/locks.py" "$mnt" "$n" "${FS_LOCK_SECONDS:-$seconds}"
   seen_on "$n" -- "$python" "$here/locks_programs.py" "$mnt" "$n" "${ROUNDS:-25}"
+  grep '^-- left out: ' "$work/out" || :
 done

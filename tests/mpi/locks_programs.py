@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that lock outputs, on two nodes of several: locks_programs.py MOUNT NODES ROUNDS. Node 0 makes the files."""
+import importlib.util
 import os
 import sys
 
@@ -164,14 +165,139 @@ for node in (0, away):
     """) + " ")
 step("git: %d commits in one directory by two nodes, in turns" % (2 * commits))
 
-# HDF5 locks the whole file while it is open: a writer keeps readers away, and the other way round.
-try:
-    import h5py  # noqa: F401
-except ImportError:
-    h5py = None
-HDF5 = """
+# Without a lock around it, git excludes other gits by index.lock (O_EXCL), and by HEAD.lock: what fails is tried again.
+GIT_AT_ONCE = """
+    def git(*args):
+        r = subprocess.run(['git', '-c', 'user.name=a', '-c', 'user.email=a@b', '-c', 'gc.auto=0', *args], cwd=work + '/at-once', capture_output=True, text=True)
+        if r.returncode:
+            why.append(r.stdout + r.stderr)
+        return r.returncode == 0
+    # The last ones: git reads the index before it locks it, on any file system. So a commit may have failed after it changed
+    # HEAD, and one git may drop from the index what another has just added.
+    AGAIN = ('index.lock', 'cannot lock ref', 'did not match any file', 'nothing to commit', 'nothing added to commit')
+    why, end = [], time.monotonic() + 100
+    say('ready')
+    wait()
+    for i in range(int(sys.argv[3])):
+        name = 'file-%s-%d' % (sys.argv[2], i)
+        open(work + '/at-once/' + name, 'w').write(name)
+        while not (git('add', name) and git('commit', '-qm', name, '--', name)):
+            assert time.monotonic() < end and all(any(w in out for w in AGAIN) for out in why), why
+            if subprocess.run(['git', 'cat-file', '-e', 'HEAD:' + name], cwd=work + '/at-once', capture_output=True).returncode == 0:
+                break
+            time.sleep(random.random() / 50)
+    print(sum('index.lock' in out or 'cannot lock ref' in out for out in why))
+"""
+on(0, "os.mkdir(work + '/at-once'); print(subprocess.run(['git', 'init', '-q'], cwd=work + '/at-once', check=True))")
+at_once = max(rounds // 2, 4)
+refused = sum(int(n) for n in together([start(n, GIT_AT_ONCE, n, at_once) for n in (0, away)]))
+assert refused > 0, "no git has met another one's lock"
+names = " ".join(sorted(f"file-{n}-{i}" for n in (0, away) for i in range(at_once)))
+for node in (0, away):
+    equal("git at once: commits, files, fsck", [names, names, "0"], on(node, """
+        def git(*args):
+            return subprocess.run(['git', *args], cwd=work + '/at-once', capture_output=True, text=True)
+        for args in (('log', '--format=%s'), ('ls-tree', '--name-only', 'HEAD')):
+            print(*sorted(git(*args).stdout.split()))
+        print(git('fsck', '--full', '--strict').returncode)
+    """).split("\n"))
+step("git: %d commits in one directory by two nodes at once, refused by a lock %d times" % (2 * at_once, refused))
+
+# What a program needs that takes its packages from the system.
+PACKAGES = """
     import site
     sys.path += site.getsitepackages()
+"""
+
+
+def there(module):
+    """Whether the module is there; if not, says what is left out."""
+    if importlib.util.find_spec(module):
+        return True
+    print("-- left out: there is no Python module", module, flush=True)
+    return False
+
+
+FILELOCK = PACKAGES + """
+    import filelock
+    say('ready')
+    wait()
+    for i in range(int(sys.argv[2])):
+        with filelock.FileLock(work + '/filelock.lock', timeout=100):
+            with open(work + '/filelock') as f:
+                n = int(f.read())
+            with open(work + '/filelock', 'w') as f:
+                f.write(str(n + 1))
+"""
+FILELOCK_HOLD = PACKAGES + """
+    import filelock
+    lock = filelock.FileLock(work + '/filelock.lock')
+    lock.acquire()
+    say('held')
+    wait()
+"""
+FILELOCK_TRY = PACKAGES + """
+    import filelock
+    lock, begin = filelock.FileLock(work + '/filelock.lock'), time.monotonic()
+    try:
+        lock.acquire(timeout=float(sys.argv[2]))
+        print('got')
+    except filelock.Timeout:
+        print('timeout', time.monotonic() - begin >= float(sys.argv[2]))
+"""
+if there("filelock"):
+    on(0, "open(work + '/filelock', 'w').write('0')")
+    together([start(n, FILELOCK, rounds) for n in (0, away, away)])
+    for node in range(nodes):
+        equal(f"filelock on node {node}", str(3 * rounds), on(node, "print(open(work + '/filelock').read())"))
+    for holder, other in ((0, away), (away, 0), (away, away)):
+        held = start(holder, FILELOCK_HOLD)
+        equal("a holder", "held", said(held))
+        equal(f"filelock, held on {holder}, on {other}", "timeout True", on(other, FILELOCK_TRY, 0.3))
+        held.kill()
+        equal(f"filelock, its holder on {holder} was killed, on {other}", "got", on(other, FILELOCK_TRY, 20))
+        held.wait()
+    step("filelock: %d increments by 3 programs, none is lost; timeout=; a killed holder" % (3 * rounds))
+
+# LMDB on one node, which is the home of its file: two writers exclude each other, and a reader beside them sees whole transactions.
+LMDB = PACKAGES + """
+    import lmdb
+    env = lmdb.open(work + '/lmdb', map_size=1 << 24)
+    say('ready')
+    wait()
+    for i in range(int(sys.argv[2])):
+        with env.begin(write=True) as t:
+            n = int(t.get(b'a', b'0')) + 1
+            t.put(b'a', b'%d' % n)
+            t.put(b'b', b'%d' % n)
+"""
+LMDB_READ = PACKAGES + """
+    import lmdb
+    env = lmdb.open(work + '/lmdb', map_size=1 << 24, readonly=True)
+    last, seen, goal = 0, set(), int(sys.argv[2])
+    end = time.monotonic() + 100
+    say('ready')
+    wait()
+    while last < goal and time.monotonic() < end:
+        with env.begin() as t:
+            a, b = (int(t.get(key, b'0')) for key in (b'a', b'b'))
+        assert a == b >= last, (a, b, last)
+        seen.add(last := a)
+    print(last, len(seen) > 1)
+"""
+if there("lmdb"):
+    for node in {0, away}:
+        on(node, PACKAGES + """
+    import lmdb, shutil
+    shutil.rmtree(work + '/lmdb', ignore_errors=True)
+    lmdb.open(work + '/lmdb', map_size=1 << 24).close()
+""")
+        programs_of_it = [start(node, LMDB_READ, 2 * rounds), *(start(node, LMDB, rounds) for _ in range(2))]
+        equal(f"LMDB on node {node}", f"{2 * rounds} True", together(programs_of_it)[0])
+    step("LMDB: %d transactions by two writers beside a reader, on one node" % (2 * rounds))
+
+# HDF5 locks the whole file while it is open: a writer keeps readers away, and the other way round.
+HDF5 = PACKAGES + """
     import h5py
     say('ready')
     wait()
@@ -188,7 +314,7 @@ HDF5 = """
         data[:] = data[:] + 1
         f.close()
 """
-if h5py:
+if there("h5py"):
     on(0, HDF5.replace("wait()\n", "\n"), 1)
     writers = [start(n, HDF5, commits) for n in (0, away)]
     together(writers)

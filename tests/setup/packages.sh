@@ -28,6 +28,8 @@ check procps          cmd:ps
 check strace          cmd:strace
 check file            cmd:file
 check python3-mpi4py  py:mpi4py
+check python3-filelock py:filelock
+check git             cmd:git
 check attr            cmd:getfattr
 check busybox-static  cmd:busybox
 check golang-go       cmd:go
