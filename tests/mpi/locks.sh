@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# long: 20
+# long: 35
 # rest: four nodes
 # FS_LOCK_SECONDS=60: how long each counter runs.
 # Locks between nodes: flock, fcntl, those of open file descriptions, and lockf; and programs that lock:
