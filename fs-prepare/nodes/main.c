@@ -66,6 +66,7 @@ static int follow(struct fs_nodes *n) {
   }
   fs_scan_stop(n);
   fs_owner_stop(n);
+  if (fs_prep_signal != 0) fs_nodes_let_lead_tell();
   return err == 0 ? FS_EXIT_OK : FS_EXIT_FAILED;
 }
 

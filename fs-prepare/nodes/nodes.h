@@ -149,6 +149,9 @@ fs_err fs_nodes_fail(struct fs_nodes *n, const char *format, ...) FS_PRINTF(2, 3
 /* Runs fn(ctx) in a thread of its own, for a handler. Until it is done, this rank only says that it lives. After a
    signal it ends, as the disk may hang. The lead goes on: its progress ends it. */
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx);
+/* After a signal, in a rank that is not the lead: gives the lead time for its line. When a rank has ended, mpirun
+   passes nothing on. */
+void fs_nodes_let_lead_tell(void);
 /* Waits until all that was sent has left, for a second at most. */
 void fs_nodes_flush(struct fs_nodes *n);
 

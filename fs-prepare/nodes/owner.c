@@ -306,5 +306,6 @@ void fs_owner_stop(struct fs_nodes *n) {
 
 void fs_owner_abandon(const struct fs_nodes *n) {
   if (n->owner != NULL) fs_partial_remove(n->owner, n->discard);
+  fs_nodes_let_lead_tell();
   _exit(FS_EXIT_FAILED);
 }

@@ -15,6 +15,7 @@
 #define ALIVE_NS (2 * FS_NS_PER_S)
 #define CUT_NS (3 * FS_NS_PER_S)
 #define NAP_NS 100000
+#define TELLS_NS 400000000ull
 
 struct receive {
   struct fs_net_op op;
@@ -301,6 +302,11 @@ static void *run_aside(void *arg) {
 /* Other handlers must not run meanwhile, or they would find half of the work. So messages wait: a handler
    calls this, and the next receive is posted when it has returned (received). The lead, which handles its
    own messages with a receive posted, must not poll here. */
+void fs_nodes_let_lead_tell(void) {
+  const struct timespec nap = {.tv_nsec = TELLS_NS / 10};
+  for (uint64_t end = fs_now_ns() + TELLS_NS; fs_now_ns() < end;) nanosleep(&nap, NULL);
+}
+
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx) {
   struct aside a = {.fn = fn, .ctx = ctx};
   pthread_t thread;
