@@ -125,6 +125,7 @@ static fs_err begin(const struct fs_plan *plan, const struct fs_target *t) {
   fs_msg_text(m, local);
   put_options(m, plan->opts);
   fs_err err = put_numbers(m, plan);
+  fs_msg_u64(m, plan->seed);
   fs_msg_u64(m, plan->plain_bytes);
   fs_msg_u64(m, plan->cut_above);
   fs_msg_u64(m, plan->segment);

@@ -111,6 +111,7 @@ static fs_err read_plan(struct fs_nodes *n, struct fs_in *in) {
   fs_err err = read_options(n, in);
   if (err == 0) err = read_numbers(n, in);
   if (err < 0) return err;
+  n->plan.seed = fs_in_u64(in);
   n->plan.plain_bytes = fs_in_u64(in);
   n->plan.cut_above = fs_in_u64(in);
   n->plan.segment = fs_in_u64(in);

@@ -192,12 +192,12 @@ static fs_err on_work(struct fs_nodes *n, uint32_t from, struct fs_in *in) {
   return err;
 }
 
-static void put_chunk(struct fs_msg *m, const struct fs_chunk *c) {
+static void put_chunk(struct fs_msg *m, const struct fs_plan *plan, const struct fs_chunk *c) {
   fs_msg_u32(m, (uint32_t)c->err);
   if (c->err < 0) return; /* --keep-going: the lead leaves the file out */
   fs_msg_u32(m, c->codec);
   fs_msg_u64(m, c->stored_len);
-  fs_msg_u64(m, fs_second_hash(c->stored, c->stored_len));
+  fs_msg_u64(m, fs_second_hash(plan, c->stored, c->stored_len));
   fs_msg_u64(m, c->plain_xxh3);
   fs_msg_u64(m, c->plain_key);
   fs_msg_u32(m, c->nblocks);
@@ -214,7 +214,7 @@ static void tell_encoded(struct fs_nodes *n, struct job *j) {
   fs_msg_u32(m, j->batch.n);
   for (uint32_t i = 0; i < j->batch.n; i++) {
     bool failed = j->batch.err < 0 && i + 1 == j->batch.n;
-    if (!failed) put_chunk(m, &j->batch.chunk[i]);
+    if (!failed) put_chunk(m, &j->plan, &j->batch.chunk[i]);
   }
   if (j->batch.err == -EBADMSG && j->batch.stream != NULL) fs_msg_text(m, fs_stream_why(j->batch.stream));
   j->next = n->worker->waiting;

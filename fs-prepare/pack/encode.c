@@ -12,7 +12,7 @@
 #include "choose.h"
 #include "pack.h"
 
-enum { CHOICE_OPEN, CHOICE_RAW, CHOICE_ENCODED };
+enum { CHOICE_OPEN, CHOICE_RAW, CHOICE_ENCODED, CHOICE_LZ4 };
 #define SAMPLES 8u /* sampled blocks of a large file, evenly spread */
 
 static pthread_mutex_t choice_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -64,8 +64,13 @@ static int64_t encode_blocks(const struct encoding *e, const uint8_t *plain, uin
   return (int64_t)used;
 }
 
-/* Reads SAMPLES blocks of a large file and encodes them. Returns CHOICE_* or a negative errno. */
-static int choose_by_samples(const struct encoding *e, const struct fs_item *item, int fd) {
+/* Returns true if what is not worth the kind's codec gets lz4, which is in every table and decodes the fastest. */
+static bool falls_back(const struct encoding *e) {
+  return e->plan->opts->codec == FS_CHOOSE_AUTO && e->row != FS_CODEC_LZ4;
+}
+
+/* Reads SAMPLES blocks of a large file and encodes them. Returns 1 if that is worth it, 0, or a negative errno. */
+static int samples_worth(const struct encoding *e, const struct fs_item *item, int fd) {
   const struct fs_plan *plan = e->plan;
   const uint64_t block = plan->opts->block_size, nblocks = (item->size + block - 1) / block;
   const uint64_t k = FS_MIN((uint64_t)SAMPLES, nblocks);
@@ -83,22 +88,42 @@ static int choose_by_samples(const struct encoding *e, const struct fs_item *ite
     all += n;
     stored += (uint64_t)put;
   }
-  return worth(e, k, all, stored) ? CHOICE_ENCODED : CHOICE_RAW;
+  return worth(e, k, all, stored);
+}
+
+/* Returns CHOICE_* or a negative errno. */
+static int choose_by_samples(const struct encoding *e, const struct fs_item *item, int fd) {
+  struct encoding lz4 = *e;
+  lz4.row = FS_CODEC_LZ4;
+  int is = samples_worth(e, item, fd);
+  if (is != 0) return is < 0 ? is : CHOICE_ENCODED;
+  if (falls_back(e)) is = samples_worth(&lz4, item, fd);
+  return is < 0 ? is : is > 0 ? CHOICE_LZ4 : CHOICE_RAW;
+}
+
+/* As samples_worth, of the bytes at hand. Without memory it is not worth it. */
+static bool begin_worth(const struct encoding *e, const uint8_t *plain, size_t n, uint8_t *out) {
+  const size_t block = e->plan->opts->block_size;
+  uint64_t stored = 0;
+  for (size_t at = 0; at < n; at += block) {
+    fs_ssize put = encode_block(e, plain + at, FS_MIN(n - at, block), out);
+    if (put < 0) return false;
+    stored += (uint64_t)put;
+  }
+  return worth(e, (n + block - 1) / block, n, stored);
 }
 
 void fs_choose_by_begin(const struct fs_plan *plan, struct fs_item *item, const uint8_t *plain, size_t n) {
   struct encoding e = {.plan = plan, .row = plan->codecs.of_kind[item->kind], .encoder = fs_encoder_new()};
   FS_AUTO_FREE uint8_t *out = malloc(plan->opts->block_size);
-  uint64_t stored = 0;
-  fs_ssize put = e.encoder != NULL && out != NULL ? 0 : -ENOMEM;
-  for (size_t at = 0; at < n && put >= 0; at += plan->opts->block_size) {
-    put = encode_block(&e, plain + at, FS_MIN(n - at, (size_t)plan->opts->block_size), out);
-    stored += put >= 0 ? (uint64_t)put : 0;
+  const bool can = e.encoder != NULL && out != NULL;
+  uint8_t choice = can && begin_worth(&e, plain, n, out) ? CHOICE_ENCODED : CHOICE_RAW;
+  if (can && choice == CHOICE_RAW && falls_back(&e)) {
+    e.row = FS_CODEC_LZ4;
+    if (begin_worth(&e, plain, n, out)) choice = CHOICE_LZ4;
   }
   fs_encoder_free(e.encoder);
-  const uint64_t blocks = (n + plan->opts->block_size - 1) / plan->opts->block_size;
-  const bool encoded = put >= 0 && worth(&e, blocks, n, stored);
-  atomic_store(&item->choice, encoded ? CHOICE_ENCODED : CHOICE_RAW);
+  atomic_store(&item->choice, choice);
 }
 
 void fs_choose_by_samples(const struct fs_plan *plan, struct fs_item *item, struct fs_encoder *encoder) {
@@ -127,32 +152,29 @@ static void set_raw(const struct fs_plan *plan, struct fs_chunk *c, struct fs_ch
   c->stored_len = c->plain_len;
 }
 
-/* Writes the stored form of the plain bytes to `out`: as the kind says, else by lz4, which is in every table and
-   decodes the fastest, else raw. Returns 0 or -ENOMEM. */
+/* Writes the stored form of the plain bytes to `out`: as the kind or the choice says, else by lz4, else raw. Returns 0
+   or -ENOMEM. */
 static fs_err encode(struct encoding *e, struct fs_chunk *c, const uint8_t *plain, int choice, uint8_t *out,
                      struct fs_chunk_block *blocks) {
   const uint64_t n = c->plain_len;
+  if (choice == CHOICE_LZ4) e->row = FS_CODEC_LZ4;
   for (;; e->row = FS_CODEC_LZ4) {
     int64_t stored = encode_blocks(e, plain, n, out, blocks);
     if (stored < 0) return (fs_err)stored;
-    if (choice == CHOICE_ENCODED || worth(e, c->nblocks, n, (uint64_t)stored)) {
+    if (choice >= CHOICE_ENCODED || worth(e, c->nblocks, n, (uint64_t)stored)) {
       c->codec = e->row;
       c->stored_len = (uint64_t)stored;
       return 0;
     }
-    if (e->plan->opts->codec != FS_CHOOSE_AUTO || e->row == FS_CODEC_LZ4 || (uint64_t)stored == n) break;
+    if (!falls_back(e) || (uint64_t)stored == n) break;
   }
   memcpy(out, plain, n);
   set_raw(e->plan, c, blocks);
   return 0;
 }
 
-uint64_t fs_second_hash(const void *data, uint64_t n) {
-  uint8_t hash[16];
-  uint64_t key;
-  fs_xxh3_128(data, n, hash);
-  memcpy(&key, hash, sizeof key);
-  return key;
+uint64_t fs_second_hash(const struct fs_plan *plan, const void *data, uint64_t n) {
+  return fs_xxh3_seeded(data, n, plan->seed);
 }
 
 static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
@@ -167,7 +189,7 @@ static void checksum(const struct fs_chunk *c, struct fs_chunk_block *blocks) {
 static void name_content(const struct fs_plan *plan, struct fs_chunk *c, const uint8_t *plain) {
   const bool known = c->codec == FS_CODEC_RAW && c->nblocks == 1;
   c->plain_xxh3 = known ? c->blocks[0].xxh3 : fs_xxh3(plain, c->plain_len);
-  if (plan->opts->local_dir != NULL) c->plain_key = fs_second_hash(plain, c->plain_len);
+  if (plan->opts->local_dir != NULL) c->plain_key = fs_second_hash(plan, plain, c->plain_len);
 }
 
 /* Reads the chunk's plain bytes. Returns -ESTALE if the item changed meanwhile. */

@@ -11,16 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "store.h"
 
-#define MAGIC 0x324c4e524a534600ull /* "\0FSJRNL2" read as a little-endian u64 */
+#define MAGIC 0x334c4e524a534600ull /* "\0FSJRNL3" read as a little-endian u64 */
 #define EVERY_NS 5000000000ull
 #define SHARE 50u /* a checkpoint takes at most one part in so many of the time */
 
 struct head {
-  uint64_t magic, options, source, xxh3;
+  uint64_t magic, options, source, seed, xxh3;
 };
 struct record {
   uint64_t length;             /* of all, with the parts' states and the items */
@@ -62,7 +63,7 @@ static void start_timer(struct fs_journal *j) {
 }
 
 fs_err fs_journal_begin(struct fs_journal *j, int fd) {
-  struct head h = {.magic = MAGIC, .options = j->options, .source = j->source};
+  struct head h = {.magic = MAGIC, .options = j->options, .source = j->source, .seed = j->plan->seed};
   h.xxh3 = fs_xxh3(&h, offsetof(struct head, xxh3));
   j->fd = fd;
   j->next = j->offset = j->from = j->block = j->chunks = 0;
@@ -462,11 +463,21 @@ fs_err fs_journal_restore(struct fs_journal *j, struct fs_store *s) {
   return err;
 }
 
+static bool read_head(int fd, struct head *h) {
+  return fs_pread_full(fd, h, sizeof(*h), 0) >= 0 && h->magic == MAGIC &&
+         h->xxh3 == fs_xxh3(h, offsetof(struct head, xxh3));
+}
+
+uint64_t fs_journal_seed(const struct fs_target *t) {
+  struct head h;
+  if (t->adopted && read_head(t->journal_fd, &h)) return h.seed;
+  return getrandom(&h.seed, sizeof h.seed, 0) == sizeof h.seed ? h.seed : fs_now_ns();
+}
+
 /* Returns why the journal that was found is not for this plan, or NULL. */
 static const char *why_other(const struct fs_journal *j, int fd) {
   struct head h;
-  if (fs_pread_full(fd, &h, sizeof h, 0) < 0 || h.magic != MAGIC || h.xxh3 != fs_xxh3(&h, offsetof(struct head, xxh3)))
-    return "its journal is damaged or of another version";
+  if (!read_head(fd, &h)) return "its journal is damaged or of another version";
   if (h.options != j->options) return fs_pack_nodes != NULL ? "it had other options or nodes" : "it had other options";
   if (h.source == j->source) return NULL;
   return j->plan->update != NULL ? "SOURCE, DATASET or its partitions have changed since" : "SOURCE has changed since";

@@ -438,6 +438,7 @@ static fs_err run(struct pack *p) {
   if (err == 0 && p->o.codec == FS_CHOOSE_AUTO) err = fs_kinds_choose(&p->kinds, &p->plan);
   if (err == -ENOMEM) fs_say("out of memory while planning");
   malloc_trim(0);
+  p->plan.seed = fs_journal_seed(&p->target);
   if (err == 0 && fs_pack_nodes != NULL) err = fs_pack_nodes->begin(&p->plan, &p->target);
   if (err == 0) err = open_store(p);
   if (err == 0) err = pack_contents(p);

@@ -162,6 +162,7 @@ struct fs_plan {
   uint64_t links;  /* further names of hard-linked files */
   uint32_t nparts; /* ordinary partitions to be written; the replicated ones follow */
   uint32_t nreplicated;
+  uint64_t seed;      /* of fs_second_hash: random, and the same for a resumed run */
   uint64_t cut_above; /* larger files are cut into segments */
   uint64_t segment;   /* bytes; a multiple of chunk */
   uint64_t chunk;     /* bytes; a multiple of the block size and of the alignment */
@@ -250,8 +251,8 @@ void fs_batch_free(struct fs_batch *batch);
 /* Fills the chunks from their items: reads, chooses the codec, encodes. `plain` has room for
    fs_batch_plain bytes. Any thread, with an encoder of its own. */
 void fs_encode_batch(const struct fs_plan *plan, struct fs_batch *batch, uint8_t *plain, struct fs_encoder *encoder);
-/* Returns a hash that is not fs_xxh3: with it, 128 bits tell content that another node has. */
-uint64_t fs_second_hash(const void *data, uint64_t n);
+/* With fs_xxh3, 128 bits tell content that another node has. Who makes SOURCE does not know the seed. */
+uint64_t fs_second_hash(const struct fs_plan *plan, const void *data, uint64_t n);
 /* Chooses whether a large file is worth encoding, by samples. After an error the choice is left open. */
 void fs_choose_by_samples(const struct fs_plan *plan, struct fs_item *item, struct fs_encoder *encoder);
 /* The same for a large file of a stream, by its first chunk. */
@@ -422,8 +423,9 @@ struct fs_journal {
   size_t left;              /* entries of tree->left_out that are no more to be written */
   bool ended;               /* the plan has got another order */
 };
-#define FS_JOURNAL_LEAST 104u /* bytes of a journal with a checkpoint: more */
+#define FS_JOURNAL_LEAST 112u /* bytes of a journal with a checkpoint: more */
 bool fs_journal_has_checkpoint(int fd);
+uint64_t fs_journal_seed(const struct fs_target *t); /* of the run whose directory was taken over, or random */
 /* Sets j->options and j->source (fingerprint.c). Returns 0 or -ENOMEM. */
 fs_err fs_journal_fingerprint(struct fs_journal *j);
 /* Begins the journal of the temporary directory. If that was taken over and does not fit the plan,

@@ -201,12 +201,12 @@ static int same_kept(struct fs_store *s, const struct fs_item *item, const struc
   if (stored == NULL) return -ENOMEM;
   if (item->codec == c->codec) {
     fs_ssize n = read_stored(s, item, stored);
-    return n < 0 ? (int)n : fs_second_hash(stored, (uint64_t)n) == c->key;
+    return n < 0 ? (int)n : fs_second_hash(s->plan, stored, (uint64_t)n) == c->key;
   }
   uint8_t *plain = stored + item->size;
   fs_err err = read_decoded(s, item, stored, plain);
   if (err < 0) return err;
-  return fs_xxh3(plain, item->size) == c->plain_xxh3 && fs_second_hash(plain, item->size) == c->plain_key;
+  return fs_xxh3(plain, item->size) == c->plain_xxh3 && fs_second_hash(s->plan, plain, item->size) == c->plain_key;
 }
 
 /* Like same_bytes, for a chunk that another node has: 128 bits are compared. */

@@ -22,7 +22,7 @@
 /* In a .pack-XXXXXX-RANK: the path of the directory .NAME.partial-XXXXXX (docs/internals/pack.md), whose
    journal has a checkpoint if it has more bytes than these. */
 #define FS_LOCAL_PACK_OF "dataset"
-#define FS_LOCAL_JOURNAL_LEAST 104u
+#define FS_LOCAL_JOURNAL_LEAST 112u
 /* Returns true if an interrupted pack can go on with what is in this directory. Stores that path, or "". */
 bool fs_local_pack_resumes(int dir, char of[PATH_MAX]);
 

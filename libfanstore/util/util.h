@@ -119,5 +119,7 @@ void fs_xxh3_update(struct fs_xxh3_stream *s, const void *data, size_t n);
 uint64_t fs_xxh3_digest(const struct fs_xxh3_stream *s);
 void fs_xxh3_free(struct fs_xxh3_stream *s);
 void fs_xxh3_128(const void *data, size_t n, uint8_t out[16]); /* canonical form */
+/* Whoever does not know the seed cannot make data of equal hashes. */
+uint64_t fs_xxh3_seeded(const void *data, size_t n, uint64_t seed);
 
 #endif

@@ -58,3 +58,7 @@ void fs_xxh3_128(const void *data, size_t n, uint8_t out[16]) {
   XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, n));
   memcpy(out, canonical.digest, 16);
 }
+
+uint64_t fs_xxh3_seeded(const void *data, size_t n, uint64_t seed) {
+  return XXH3_64bits_withSeed(data, n, seed);
+}

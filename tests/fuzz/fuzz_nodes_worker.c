@@ -145,6 +145,7 @@ static struct fs_msg *plan_message(void) {
   fs_msg_text(m, path_of(path, "local"));
   const uint32_t numbers[] = {FS_BLOCK_SIZE_MIN, FS_ALIGN, FS_CHOOSE_LZ4, 2, 1, 3, 0, 1, 2};
   for (size_t i = 0; i < FS_ARRAY_LEN(numbers); i++) fs_msg_u32(m, numbers[i]);
+  fs_msg_u64(m, 7);
   fs_msg_u64(m, 100000);
   fs_msg_u64(m, 1 << 20);
   fs_msg_u64(m, 1 << 20);

@@ -64,8 +64,8 @@ def victims(processes):
 
 
 def journal():
-    """Returns the size of the journal; without a checkpoint it has 32 bytes."""
-    return max([32] + [os.path.getsize(f) for f in glob.glob(os.path.join(os.path.dirname(dataset), ".%s.partial-*/journal" % os.path.basename(dataset)))])
+    """Returns the size of the journal; without a checkpoint it has 40 bytes."""
+    return max([40] + [os.path.getsize(f) for f in glob.glob(os.path.join(os.path.dirname(dataset), ".%s.partial-*/journal" % os.path.basename(dataset)))])
 
 
 def ready():

@@ -55,7 +55,7 @@ echo "ok - without a node's directory it begins anew, and says so"
 # Another run makes DATASET first.
 rm -rf local/*
 cp -r whole first
-checkpoint() { [ -n "$(find .late.partial-*/journal -size +32c 2>/dev/null)" ]; }
+checkpoint() { [ -n "$(find .late.partial-*/journal -size +40c 2>/dev/null)" ]; }
 "${pack[@]}" source late >out 2>err &
 packing=$!
 wait_until 60 checkpoint

@@ -71,7 +71,7 @@ one_line err '^fs-prepare: pack: warning: another fs-prepare is making .*/ds4 at
 rm -rf .ds4.partial-2bcdef
 expect_status 0 "$prepare" pack --force source ds4 >/dev/null
 [ ! -s err ] || fail "a warning without another one: $(cat err)"
-checkpoint() { [ "$(find .ds5.partial-*/journal -size +32c 2>/dev/null)" ]; }
+checkpoint() { [ "$(find .ds5.partial-*/journal -size +40c 2>/dev/null)" ]; }
 FANSTORE_TEST_CHECKPOINT_MS=20 "$prepare" pack --codec lz4hc:12 --jobs 1 big ds5 >/dev/null 2>lost &
 pid=$!
 wait_until 60 checkpoint

@@ -118,6 +118,11 @@ large=$stored
 size csv --decode-budget 2GB/s
 grep -qE '  lz4hc:5\+dict[0-9]+K ' "$work/pack.log" || fail "csv, 2 GB/s: $(cat "$work/pack.log")"
 equal 'csv, 2 GB/s: raw files' 0 "$(of "$work/csv.fs" raw_files)"
+mkdir "$work/kinds/large" # its samples decide, and zstd would be over the budget
+cp -r "$work/kinds/json" "$work/kinds/large/"
+for i in {1..8}; do find "$work/kinds/json" -type f | sort | sed "$i,+99d" | xargs cat; done >"$work/kinds/large/all.json"
+pack "$work/kinds/large" "$work/large.fs" --decode-budget 2GB/s
+equal 'large json, 2 GB/s: raw files' 0 "$(of "$work/large.fs" raw_files)"
 json <("$bin/fs-prepare" info --json "$work/csv.fs") '{c["codec"]: c["files"] for c in r["codecs"]}' >"$work/codecs"
 "$python" -c 'import ast, sys; c = ast.literal_eval(sys.stdin.read()); sys.exit(not (c["lz4"] and c["lz4+dict"]))' <"$work/codecs" ||
   fail "csv, 2 GB/s: $(cat "$work/codecs")"
