@@ -44,8 +44,9 @@ static fs_fd borrow(const struct fs_call *c, int fd) {
 }
 
 /* Returns the kernel's position for a position of the client, or -EOVERFLOW. Positions of
-   node-local names lose their lower bits. */
+   node-local names lose their lower bits. Before the first of them is the last one of outputs. */
 static int64_t to_kernel(uint64_t at) {
+  if (at == FS_NL_AT) return FS_KERNEL_NL - 1;
   if (at >= FS_NL_AT) return FS_KERNEL_NL + (int64_t)((at - FS_NL_AT - 1) >> FS_NL_CUT);
   uint64_t first = at < FS_OUTPUT_AT ? 0 : FS_OUTPUT_AT,
            room = at < FS_OUTPUT_AT ? FS_KERNEL_OUTSIDE : FS_KERNEL_NL - FS_KERNEL_OUTSIDE;

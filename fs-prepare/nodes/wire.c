@@ -285,6 +285,11 @@ void fs_nodes_flush(struct fs_nodes *n) {
     if (fs_net_poll(n->net) == 0) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
 }
 
+void fs_nodes_let_lead_tell(void) {
+  const struct timespec nap = {.tv_nsec = TELLS_NS / 10};
+  for (uint64_t end = fs_now_ns() + TELLS_NS; fs_now_ns() < end;) nanosleep(&nap, NULL);
+}
+
 struct aside {
   fs_err (*fn)(void *ctx);
   void *ctx;
@@ -302,11 +307,6 @@ static void *run_aside(void *arg) {
 /* Other handlers must not run meanwhile, or they would find half of the work. So messages wait: a handler
    calls this, and the next receive is posted when it has returned (received). The lead, which handles its
    own messages with a receive posted, must not poll here. */
-void fs_nodes_let_lead_tell(void) {
-  const struct timespec nap = {.tv_nsec = TELLS_NS / 10};
-  for (uint64_t end = fs_now_ns() + TELLS_NS; fs_now_ns() < end;) nanosleep(&nap, NULL);
-}
-
 fs_err fs_nodes_aside(struct fs_nodes *n, fs_err (*fn)(void *ctx), void *ctx) {
   struct aside a = {.fn = fn, .ctx = ctx};
   pthread_t thread;

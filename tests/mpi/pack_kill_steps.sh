@@ -99,8 +99,8 @@ if rest || [ "${FS_HALF-}" = all ]; then
   "$python" - .ds.partial-*/journal <<'PY'
 import os, struct, sys
 with open(sys.argv[1], "rb+") as f:
-    f.seek(32)
-    os.truncate(f.fileno(), 32 + struct.unpack("<Q", f.read(8))[0]) # the first record
+    f.seek(40)
+    os.truncate(f.fileno(), 40 + struct.unpack("<Q", f.read(8))[0]) # the first record
 PY
   ln local/fanstore-node1/*/part-00001 link
   written=$(stat -c %y link)
