@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ipc/control.h"
 #include "lead.h"
 
 #define TURN_NS (FS_NS_PER_S / 10)
@@ -437,7 +438,8 @@ static void leave(bool keep) {
   nodes->discard = !keep;
   nodes->leaving = true;
   fs_owner_stop(nodes);
-  if (!nodes->over && fs_prep_signal == 0) { /* all ranks get a signal */
+  /* The user's signal comes to all ranks. If mpirun ends this one, another is gone: the message tells which. */
+  if (!nodes->over && fs_prep_signal != FS_SIGNAL_STOP) {
     nodes->over = true;
     fs_nodes_send_all(nodes, end_message(keep));
     fs_nodes_flush(nodes);

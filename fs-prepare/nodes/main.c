@@ -37,8 +37,7 @@ static int own_words(int argc, char **argv) {
 /* Of the user, by mpirun, or of mpirun itself. If this rank hangs, SIGALRM ends it; the lead's progress ends the lead.
  */
 static void on_stop(int sig) {
-  (void)sig;
-  if (fs_prep_signal == 0) fs_prep_signal = SIGTERM;
+  if (fs_prep_signal == 0) fs_prep_signal = sig;
   if (!leads) setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = HANGS_US}, NULL);
 }
 

@@ -60,6 +60,7 @@ struct fs_msg {
   struct fs_net_op op;
   uint8_t *data;
   size_t n, room;
+  uint32_t to; /* once it is sent */
   bool failed;
   struct fs_msg *next;
 };

@@ -173,11 +173,12 @@ static void received(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err
 }
 
 static void sent(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err) {
-  (void)bytes;
+  const uint32_t to = ((struct fs_msg *)op)->to; /* of a send that failed, MPI does not tell it */
+  (void)peer, (void)bytes;
   fs_msg_free((struct fs_msg *)op);
   self->sending--;
   self->moved = true;
-  if (err < 0) cut(self, peer, err);
+  if (err < 0) cut(self, to, err);
 }
 
 fs_err fs_nodes_open(struct fs_nodes *n, struct fs_net *net) {
@@ -206,6 +207,7 @@ void fs_nodes_send(struct fs_nodes *n, uint32_t to, struct fs_msg *m) {
   }
   if (err == 0) {
     m->op.done = sent;
+    m->to = to;
     n->said_ns = fs_now_ns();
     err = fs_net_send(n->net, to, TAG, m->data, m->n, &m->op);
     if (err == 0) n->sending++;

@@ -74,8 +74,7 @@ goes_on() {
 begin
 # shellcheck disable=SC2046 # pids
 kill -9 $(ip netns pids "${net_id}2")
-# A rank that notices it first names the host, else mpirun's reason is told.
-ended 'the pack on the nodes ended: .*(no connection to node|lost communication|unable to reliably start).*; pack again to go on, or to remove what it has left$'
+ended 'the pack on the nodes ended: .*no connection to node 1 \(h2\): .*; pack again to go on, or to remove what it has left$'
 echo "ok - a host that dies"
 
 begin

@@ -9,7 +9,8 @@
 
 #include "util/base.h"
 
-/* One send or receive. It and its buffer belong to the network from the start until `done` is called. */
+/* One send or receive. It and its buffer belong to the network from the start until `done` is called.
+   `peer` is the rank from which something was received; of a send it means nothing. */
 struct fs_net_op {
   void (*done)(struct fs_net_op *op, uint32_t peer, uint64_t bytes, fs_err err);
 };
