@@ -46,14 +46,10 @@ update_begin() {
   rm -rf old local.old new local changed
   mkdir local
   cp -a source changed
+  "$python" "$root/tests/prepare/resume_change.py" changed 600 6
   "$python" - <<'PY'
-import os, random
-random.seed(31)
-for i in range(0, 600, 4):
-    p = "changed/%d/%04d" % (i % 6, i)
-    os.unlink(p)
-    if i % 8 == 0:
-        with open(p, "wb") as f: f.write(random.randbytes(20000) + b"x" * 9000)
+import random
+random.seed(32)
 words = [random.randbytes(random.randrange(2, 9)).hex().encode() for i in range(3000)]
 for i in range(4):
     with open("changed/more%d" % i, "wb") as f: f.write(b" ".join(random.choice(words) for _ in range(200000)))

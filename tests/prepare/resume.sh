@@ -74,14 +74,10 @@ ok 'the same from an archive'
 
 cp -al whole old
 mkdir more && cp -a source/. more
+"$python" "$root/tests/prepare/resume_change.py" more 700 7
 "$python" - <<'PY'
-import os, random
-random.seed(31)
-for i in range(0, 700, 4):
-    p = "more/%d/%04d" % (i % 7, i)
-    os.unlink(p)
-    if i % 8 == 0:
-        with open(p, "wb") as f: f.write(random.randbytes(20000) + b"x" * 9000)
+import random
+random.seed(32)
 with open("more/large4", "wb") as f: f.write(random.randbytes(9000001))
 PY
 cp -a old new
