@@ -209,25 +209,6 @@ static int open_lock(int parent, const char *temp) {
   return fs_sys_openat(parent, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
 }
 
-/*
- * Removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or its
- * directory is empty for a moment: then rmdir removes that directory, and it makes another. Returns
- * true if a process holds the lock.
- */
-static bool remove_dead(int parent, const char *temp) {
-  for (int tries = 0; tries < 2; tries++) {
-    FS_AUTO_CLOSE int fd = open_lock(parent, temp);
-    if (fd >= 0) {
-      if (flock(fd, LOCK_EX | LOCK_NB) < 0) return errno == EWOULDBLOCK;
-      remove_flat(parent, temp);
-      return false;
-    }
-    if (fd != -ENOENT || unlinkat(parent, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return false;
-  }
-  remove_flat(parent, temp); /* not empty, twice without a journal: half removed, or replaced */
-  return false;
-}
-
 /* Returns true if the journal that is locked is still the one of the directory. */
 static bool is_journal_of(int dir, int journal) {
   struct stat a, b;
@@ -251,20 +232,38 @@ static bool lock_dead(int journal) {
   return true;
 }
 
-/* Takes over a left-over directory if its fs-prepare is dead and its journal has a checkpoint. */
-static bool adopt(struct fs_target *t, const char *temp) {
-  FS_AUTO_CLOSE int journal = open_lock(t->parent_fd, temp);
-  if (journal < 0 || !fs_journal_has_checkpoint(journal) || !lock_dead(journal)) return false;
+/* Takes over a left-over directory if its journal, which is locked, has a checkpoint. */
+static bool adopt(struct fs_target *t, const char *temp, int *journal) {
   FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (dir < 0 || !is_journal_of(dir, journal) || !is_mine(dir) || !is_mine(journal)) return false;
+  if (dir < 0 || !fs_journal_has_checkpoint(*journal) || !is_journal_of(dir, *journal)) return false;
+  if (!is_mine(dir) || !is_mine(*journal)) return false;
   snprintf(t->temp, sizeof t->temp, "%s", temp);
   t->temp_fd = FS_MOVE_FD(dir);
-  t->journal_fd = FS_MOVE_FD(journal);
+  t->journal_fd = FS_MOVE_FD(*journal);
   t->adopted = true;
   unlinkat(t->temp_fd, "index", 0); /* both are made again */
   unlinkat(t->temp_fd, "manifest", 0);
   remove_names(t->temp_fd, is_passing_name);
   return true;
+}
+
+/*
+ * Takes over or removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or its
+ * directory is empty for a moment: then rmdir removes that directory, and it makes another. Returns
+ * true if a process holds the lock.
+ */
+static bool take_dead(struct fs_target *t, const char *temp, bool resume) {
+  for (int tries = 0; tries < 2; tries++) {
+    FS_AUTO_CLOSE int fd = open_lock(t->parent_fd, temp);
+    if (fd >= 0) {
+      if (!lock_dead(fd)) return errno == EWOULDBLOCK;
+      if (!resume || !adopt(t, temp, &fd)) remove_flat(t->parent_fd, temp);
+      return false;
+    }
+    if (fd != -ENOENT || unlinkat(t->parent_fd, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return false;
+  }
+  remove_flat(t->parent_fd, temp); /* not empty, twice without a journal: half removed, or replaced */
+  return false;
 }
 
 static const char temp_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -301,8 +300,7 @@ static void remove_all_dead(struct fs_target *t, bool resume) {
   bool lives = false;
   if (dir == NULL) return;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-    if (is_temp(d->d_name, partial) && (!resume || t->adopted || !adopt(t, d->d_name)))
-      lives |= remove_dead(t->parent_fd, d->d_name);
+    if (is_temp(d->d_name, partial)) lives |= take_dead(t, d->d_name, resume && !t->adopted);
     if (is_temp(d->d_name, old)) restore_old(t, d->d_name);
   }
   closedir(dir);

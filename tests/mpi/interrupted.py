@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """interrupted.py CALL SIGNAL COMMAND...: starts COMMAND, waits until one of its processes hangs in the system call of this number (of
-bad_calls.c), and sends the signal. Prints the exit status, and after how many milliseconds it came. Prints "ended" and the status
-if none hangs."""
+bad_calls.c), and sends the signal. With "+" after the number it waits for a checkpoint, too. Prints the exit status, and after how
+many milliseconds it came. Prints "ended" and the status if none hangs."""
 import glob
 import os
 import signal
@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 
-call, number, command = sys.argv[1], getattr(signal, "SIG" + sys.argv[2]), sys.argv[3:]
+call, checkpoint = sys.argv[1].rstrip("+"), sys.argv[1].endswith("+")
+number, command = getattr(signal, "SIG" + sys.argv[2]), sys.argv[3:]
 
 
 def read(path):
@@ -38,9 +39,14 @@ def hangs():
     return any(read(task + "/syscall").split(" ")[0] == call and "seccomp" in read(task + "/wchan") for task in tasks)
 
 
+def has_checkpoint():
+    """Without one the journal has 40 bytes."""
+    return any(os.path.getsize(path) > 40 for path in glob.glob(".*.partial-*/journal"))
+
+
 process = subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 until = time.monotonic() + 30
-while process.poll() is None and not hangs() and time.monotonic() < until:
+while process.poll() is None and not (hangs() and (not checkpoint or has_checkpoint())) and time.monotonic() < until:
     time.sleep(0.01)
 if process.poll() is not None:
     print("ended", process.returncode)

@@ -23,9 +23,9 @@ tar czf archives/2.tar.gz source
 "$bin/fs-prepare" pack source whole >out || fail "$(cat out)"
 
 worst=0
-# state SIGNAL CALL ARGUMENT VALUE RANK COMMAND...: of bad_calls.c. Rank "alone": COMMAND is one process.
+# state SIGNAL CALL[+] ARGUMENT VALUE RANK COMMAND...: of interrupted.py and bad_calls.c. Rank "alone": COMMAND is one process.
 state() {
-  local what="$1 in call $2 of rank $5" ended hang=("$work/bad_calls" hang "${@:2:4}")
+  local what="$1 in call $2 of rank $5" ended hang=("$work/bad_calls" hang "${2%+}" "${@:3:3}")
   [ "$5" != alone ] || hang[5]=-1
   case $5 in
     alone) ended=$("$python" "$interrupted" "$2" "$1" "${hang[@]}" "${@:6}" 2>err) ;;
@@ -65,7 +65,7 @@ again "${pack[@]}" source ds
 export FANSTORE_TEST_CHECKPOINT_MS=1
 state INT $fdatasync -1 0 alone "${pack[@]}" source ds
 again "${pack[@]}" source ds
-state INT $pread 3 9961472 alone "${pack[@]}" source ds
+state INT $pread+ 3 9961472 alone "${pack[@]}" source ds
 resumes "${pack[@]}" source ds
 ok "one process that hangs"
 
@@ -77,7 +77,7 @@ equal "left" "" "$(left)"
 export FANSTORE_TEST_CHECKPOINT_MS=1
 state INT $fdatasync -1 0 0 "${on_nodes[@]}" source ds
 again "${on_nodes[@]}" source ds
-state INT $pread 3 9961472 -1 "${on_nodes[@]}" source ds
+state INT $pread+ 3 9961472 -1 "${on_nodes[@]}" source ds
 resumes "${on_nodes[@]}" source ds
 state TERM $renameat -1 0 1 "${on_nodes[@]}" source ds
 again "${on_nodes[@]}" source ds

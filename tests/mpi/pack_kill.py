@@ -4,7 +4,8 @@
 WHOM: all its processes at once, the lead, a rank (with WHEN "s": the one that is stopped), mpirun or launch are killed
 with -9; int interrupts it. Before there are ranks or mpirun, launch is killed instead. WHEN: c, when it makes a checkpoint;
 s, when a rank has stopped itself (stop_at.c); 0.4, so many seconds after its begin. DATASET is the last word. Waits until all its
-processes have ended. Prints "killed", or if the pack was faster "ended" and how many milliseconds it took."""
+processes have ended. Prints "killed", or if the pack was faster "ended" and how many milliseconds it took. If it failed by itself,
+the status is 1."""
 import glob
 import os
 import random
@@ -41,6 +42,13 @@ def below(top):
         line = read("/proc/%d/cmdline" % pid).split(b"\0")
         found.append((pid, os.path.basename(line[0]), int(rank[0].split(b"=")[1]) if rank else -1))
     return found
+
+
+def runs(pid):
+    """Returns true until the last thread has ended. The first one may be a zombie while another is in a call of the disk: it holds
+    the locks."""
+    state = read("/proc/%d/stat" % pid).rpartition(b") ")[2][:1]
+    return state not in (b"", b"X", b"Z") or len(glob.glob("/proc/%d/task/*" % pid)) > 1
 
 
 def is_stopped(pid):
@@ -93,6 +101,8 @@ for pid in victims(processes) if pack.poll() is None else []:
     killed = True
 status = pack.wait()
 took = time.monotonic() - begun
-while any(os.path.exists("/proc/%d/exe" % pid) for pid, _, _ in processes) and time.monotonic() < until:
+while any(runs(pid) for pid, _, _ in processes) and time.monotonic() < until:
     time.sleep(0.005)
-print("killed" if killed and status != 0 else "ended %d" % (took * 1000))
+if status != 0 and not killed:
+    sys.exit("%s at %s: nobody killed it, and its status is %d" % (whom, when, status))
+print("killed" if status != 0 else "ended %d" % (took * 1000))

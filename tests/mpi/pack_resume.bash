@@ -105,7 +105,7 @@ measure() {
 # `resumed`.
 killed=0 resumed=0
 kill_often() {
-  local wanted=$1 fresh=$2 safe=$3 done=$4 k=$killed r=$resumed runs=0 times at
+  local wanted=$1 fresh=$2 safe=$3 done=$4 k=$killed r=$resumed runs=0 times at whom
   shift 4
   while [ $((killed - k)) -lt "$wanted" ] || [ $(((resumed - r) * 4)) -lt "$wanted" ]; do
     [ $runs -lt $((8 * wanted)) ] || fail "of $runs runs, only $((killed - k)) were killed, and $((resumed - r)) resumed"
@@ -113,7 +113,9 @@ kill_often() {
     ended=killed
     for times in 1 2 3 4; do
       at=$((took * (RANDOM % 1000) / 1000))
-      kill_pack "${victims[runs++ % ${#victims[@]}]}" "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))" ds "$@"
+      whom=${victims[runs++ % ${#victims[@]}]}
+      kill_pack "$whom" "$(printf '%d.%03d' $((at / 1000)) $((at % 1000)))" ds "$@"
+      say "$whom at $at ms: $ended: $(paste -s err)"
       ! grep -q resuming err || resumed=$((resumed + 1))
       [ "$ended" = killed ] || break
       killed=$((killed + 1))

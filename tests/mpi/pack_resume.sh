@@ -69,5 +69,18 @@ equal "staged copies of what has no name" 0 "$(find local -name '*.stamp' | wc -
 expect_status 0 "${pack[@]}" --force source late
 one_line err 'resuming: '
 same late
-no_leftovers
 echo "ok - one that is late says so, and --force goes on"
+
+# A rank that was killed is in a call of the disk, before there is a checkpoint.
+rm -rf local/* ds
+mkdir -m 700 .ds.partial-2aaaaa
+head -c 40 /dev/zero >.ds.partial-2aaaaa/journal
+flock .ds.partial-2aaaaa/journal sleep 3 &
+locked() { ! flock -n .ds.partial-2aaaaa/journal true; }
+wait_until 10 locked
+expect_status 0 "${pack[@]}" source ds
+equal "said" "" "$(cat err)"
+same ds
+wait $!
+no_leftovers
+echo "ok - it waits for a process that is about to end, and removes what that one leaves"
