@@ -43,10 +43,10 @@ static int64_t get_slot(const struct fs_slot *s, const char *name, void *value, 
 }
 
 FS_EXPORT ssize_t getxattr(const char *p, const char *a, void *v, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, get_entry(route, f, a, v, n), FS_REAL(getxattr)(p, a, v, n));
+  FS_PATH_CALL(AT_FDCWD, p, FS_XATTR, get_entry(route, f, a, v, n), FS_REAL(getxattr)(p, a, v, n));
 }
 FS_EXPORT ssize_t lgetxattr(const char *p, const char *a, void *v, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, get_entry(route, f, a, v, n), FS_REAL(lgetxattr)(p, a, v, n));
+  FS_PATH_CALL(AT_FDCWD, p, FS_XATTR | FS_NOFOLLOW, get_entry(route, f, a, v, n), FS_REAL(lgetxattr)(p, a, v, n));
 }
 FS_EXPORT ssize_t fgetxattr(int fd, const char *a, void *v, size_t n) {
   FS_FD_CALL(fd, get_slot(s, a, v, n), FS_REAL(fgetxattr)(fd, a, v, n));
@@ -55,10 +55,10 @@ FS_EXPORT ssize_t fgetxattr(int fd, const char *a, void *v, size_t n) {
 /* Lists none: programs that copy all attributes (cp -a, rsync -X, tar --xattrs) would try to copy
    them. */
 FS_EXPORT ssize_t listxattr(const char *p, char *l, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, 0, fs_must_exist(route), FS_REAL(listxattr)(p, l, n));
+  FS_PATH_CALL(AT_FDCWD, p, FS_XATTR, fs_must_exist(route), FS_REAL(listxattr)(p, l, n));
 }
 FS_EXPORT ssize_t llistxattr(const char *p, char *l, size_t n) {
-  FS_PATH_CALL(AT_FDCWD, p, FS_NOFOLLOW, fs_must_exist(route), FS_REAL(llistxattr)(p, l, n));
+  FS_PATH_CALL(AT_FDCWD, p, FS_XATTR | FS_NOFOLLOW, fs_must_exist(route), FS_REAL(llistxattr)(p, l, n));
 }
 FS_EXPORT ssize_t flistxattr(int fd, char *l, size_t n) {
   FS_FD_CALL(fd, atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : 0, FS_REAL(flistxattr)(fd, l, n));

@@ -25,6 +25,12 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
   return is_output(route, f) ? -EOPNOTSUPP : fs_file_xattr(route, f);
 }
 
+/* Returns whether a descriptor that the kernel has is an output's. */
+static bool is_real_output(int fd) {
+  struct fs_found f;
+  return fs_output_tracked(fs_fd_entry(fd)) || fs_output_real_set(fd, &f) != 0 || f.out.id != 0;
+}
+
 /* A wrapper of a call that changes what the last component names. */
 #define FS_CHANGE(name, params, args, dirfd, path, walk, ours)                                                         \
   FS_EXPORT int name params {                                                                                          \
@@ -49,7 +55,7 @@ static int64_t refuse_xattr(int route, const struct fs_found *f) {
 #define FS_CHANGE_FD(name, params, args)                                                                               \
   FS_EXPORT int name params {                                                                                          \
     FS_NOT_STAGED(fd);                                                                                                 \
-    FS_FD_CALL(fd, fd_refuse_xattr(s), FS_REAL(name) args);                                                            \
+    FS_FD_CALL(fd, fd_refuse_xattr(s), is_real_output(fd) ? fs_ret_int(-EOPNOTSUPP) : FS_REAL(name) args);             \
   }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
 
@@ -255,12 +261,21 @@ FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refu
 FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, true))
 FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
+/* GNU tar makes a file that has extended attributes in this way. */
+static int64_t make_node(const struct fs_found *f, int dirfd, const char *p, mode_t m) {
+  if ((m & S_IFMT) != 0 && !S_ISREG(m)) return fs_nl_mknod(f, m);
+  const int fd = openat(dirfd, p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, m & 07777);
+  if (fd < 0) return -errno;
+  close(fd);
+  return 0;
+}
+
 FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, true, fs_output_mkdir(f, m))
 FS_NEW_NAME(mkdirat, (int d, const char *p, mode_t m), (d, p, m), d, p, true, fs_output_mkdir(f, m))
 FS_NEW_NAME(mkfifo, (const char *p, mode_t m), (p, m), AT_FDCWD, p, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
 FS_NEW_NAME(mkfifoat, (int d, const char *p, mode_t m), (d, p, m), d, p, false, fs_nl_mknod(f, S_IFIFO | (m & 07777)))
-FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, false, fs_nl_mknod(f, m))
-FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, false, fs_nl_mknod(f, m))
+FS_NEW_NAME(mknod, (const char *p, mode_t m, dev_t v), (p, m, v), AT_FDCWD, p, false, make_node(f, AT_FDCWD, p, m))
+FS_NEW_NAME(mknodat, (int d, const char *p, mode_t m, dev_t v), (d, p, m, v), d, p, false, make_node(f, d, p, m))
 FS_NEW_NAME(symlink, (const char *t, const char *p), (t, p), AT_FDCWD, p, false, fs_output_symlink(f, t))
 FS_NEW_NAME(symlinkat, (const char *t, int d, const char *p), (t, d, p), d, p, false, fs_output_symlink(f, t))
 
@@ -292,11 +307,12 @@ int removexattr(const char *, const char *);
 int lremovexattr(const char *, const char *);
 int fremovexattr(int, const char *);
 
-FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p, 0,
-          refuse_xattr(route, f))
+FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
+          FS_XATTR, refuse_xattr(route, f))
 FS_CHANGE(lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
-          FS_NOFOLLOW, refuse_xattr(route, f))
+          FS_XATTR | FS_NOFOLLOW, refuse_xattr(route, f))
 FS_CHANGE_FD(fsetxattr, (int fd, const char *a, const void *v, size_t n, int f), (fd, a, v, n, f))
-FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, 0, refuse_xattr(route, f))
-FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_NOFOLLOW, refuse_xattr(route, f))
+FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_XATTR, refuse_xattr(route, f))
+FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_XATTR | FS_NOFOLLOW,
+          refuse_xattr(route, f))
 FS_CHANGE_FD(fremovexattr, (int fd, const char *a), (fd, a))

@@ -68,7 +68,15 @@ static bool is_backing(const struct fs_found *f, const char *path) {
 
 static inline int real_stat(const struct fs_found *f, int dirfd, const char *path, struct stat *st, int flags) {
   if (FS_LIKELY(!is_backing(f, path))) return FS_REAL(fstatat)(dirfd, path, st, flags);
-  int r = fs_ret_int(fs_output_kernel_stat(f, st, flags));
+  int r = fs_ret_int(fs_output_kernel_stat(f, flags, st, 0, NULL));
+  fs_timing_end(FS_LATENCY_STAT, FS_LATENCY_OUTPUT);
+  return r;
+}
+
+static inline int real_statx(const struct fs_found *f, int dirfd, const char *path, int flags, unsigned mask,
+                             struct statx *out) {
+  if (FS_LIKELY(!is_backing(f, path))) return FS_REAL(statx)(dirfd, path, flags, mask, out);
+  int r = fs_ret_int(fs_output_kernel_stat(f, flags, NULL, mask, out));
   fs_timing_end(FS_LATENCY_STAT, FS_LATENCY_OUTPUT);
   return r;
 }
@@ -158,7 +166,7 @@ static int statx_fd(int fd, const char *path, int flags, unsigned mask, struct s
 FS_PATH_INLINE int statx_path(int dirfd, const char *path, int flags, unsigned mask, struct statx *out) {
   unsigned walk = FS_LOOK | (flags & AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0);
   FS_PATH_CALL(dirfd, path, walk, stat_ends(route, f, statx_entry(route, f, flags, mask, out)),
-               FS_REAL(statx)(dirfd, path, flags, mask, out));
+               real_statx(f, dirfd, path, flags, mask, out));
 }
 
 static __attribute__((noinline)) int statx_socket(unsigned mask, struct statx *out) {

@@ -169,7 +169,13 @@ def outputs(mount, one):
     assert err(os.rename, inside + "/out", inside + "/lock.mdb") == "EXDEV"
     assert err(os.link, inside + "/fifo", inside + "/second") == "EPERM"
     assert err(os.link, inside + "/fifo", os.environ["TMPDIR"] + "/second") == "EXDEV"
-    assert err(os.mknod, inside + "/plain", stat.S_IFREG | 0o600) == "EPERM"
+    assert err(os.mknod, inside + "/device", stat.S_IFCHR | 0o600, os.makedev(1, 3)) == "EPERM"
+    os.mknod(inside + "/plain", stat.S_IFREG | 0o640)
+    assert err(os.mknod, inside + "/plain", 0o640) == "EEXIST"
+    os.umask(umask := os.umask(0))
+    found = os.stat(inside + "/plain")
+    assert (found.st_mode, found.st_size) == (stat.S_IFREG | (0o640 & ~umask), 0), found
+    os.unlink(inside + "/plain")
     os.unlink(inside + "/out")
     os.unlink(inside + "/fifo")
     for c in "ab":

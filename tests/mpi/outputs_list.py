@@ -112,3 +112,24 @@ for node in range(count):
         print('ok')
     """, node))
 step("names that come and go during a listing appear once or not at all, all others once")
+
+for node in range(count):
+    equal("extended attributes", "ok", on(node, """
+        def err(f, *args):
+            try: return f(*args)
+            except OSError as e: return errno.errorcode[e.errno]
+        fd = os.open(work + '/small/one', os.O_RDONLY)
+        for name in work + '/small/one', work + '/small', work:
+            assert os.listxattr(name) == [], name
+            for attribute in 'user.own', 'security.selinux', 'system.posix_acl_access':
+                assert err(os.getxattr, name, attribute) == 'ENODATA', (name, attribute)
+            assert err(os.setxattr, name, 'user.own', b'1') == 'ENOTSUP', name
+            assert err(os.removexattr, name, 'user.own') == 'ENOTSUP', name
+        assert os.listxattr(fd) == [] and err(os.getxattr, fd, 'user.own') == 'ENODATA'
+        assert err(os.setxattr, fd, 'user.own', b'1') == 'ENOTSUP'
+        assert err(os.removexattr, fd, 'user.own') == 'ENOTSUP'
+        assert err(os.listxattr, work + '/none') == err(os.getxattr, work + '/none', 'user.own') == 'ENOENT'
+        assert err(os.setxattr, work + '/none', 'user.own', b'1') == 'ENOENT'
+        print('ok')
+    """))
+step("no output has extended attributes, on any node")

@@ -55,13 +55,16 @@ static fs_fd backing_dir(const char *name, const struct fs_found *f, bool *tempo
   return low < 0 ? low : fs_own_publish(&g_backing, low, temporary);
 }
 
-fs_err fs_output_kernel_stat(const struct fs_found *f, struct stat *st, int flags) {
+fs_err fs_output_kernel_stat(const struct fs_found *f, int flags, struct stat *st, unsigned mask, struct statx *sx) {
   const char *name = strrchr(f->real, '/') + 1;
   for (;;) {
     bool temporary;
     fs_fd dir = backing_dir(name, f, &temporary);
-    if (dir < 0) return fs_sys_fstatat(AT_FDCWD, f->real, st, flags);
-    fs_err err = fs_sys_fstatat(dir, name, st, flags);
+    const int at = dir < 0 ? AT_FDCWD : dir;
+    const char *path = dir < 0 ? f->real : name;
+    fs_err err =
+        sx != NULL ? (fs_err)FS_SYS5(SYS_statx, at, path, flags, mask, sx) : fs_sys_fstatat(at, path, st, flags);
+    if (dir < 0) return err;
     if (temporary) fs_sys_close(dir);
     if (FS_LIKELY(fs_own_still(&g_backing, dir, temporary))) return err;
   }
