@@ -7,7 +7,7 @@
 #     netns_plain HOST COMMAND... the same, but nobody has told Open MPI and UCX what to use
 # and use $net_agent as mpirun's rsh agent, $net_tmp and $net_local (as seen on a host; $net_root/HOST/{tmp,local} from
 # here), $net_hostfile. netns_cut HOST and netns_heal HOST take the host's link down and up. All is undone at exit.
-net_id=fs$$
+net_id=fs$$-$RANDOM- # a test that was killed may have left those of the same process number
 net_root=$work/net
 net_tmp=$net_root/tmp
 net_local=$net_root/local
