@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pack --codec auto on the data of kinds.py: how small it makes each kind next to lz4hc, SquashFS and tar, how fast it packs next to
-mksquashfs, tar and cp, and how fast what it packed is read by two hosts over links of 1, 2.5 and 10 Gbit/s next to raw. 2.5 Gbit/s is a quarter of
-10: what a reader has of such a link beside three others, for which `--decode-budget` allows by default."""
+"""pack --codec auto on the data of kinds.py: how small it makes each kind next to lz4hc, SquashFS and tar, how fast it packs next
+to mksquashfs, tar and cp, and how fast what it packed is read by two hosts over links of 1, 2.5 and 10 Gbit/s next to raw. 2.5
+Gbit/s is what one of four readers has of a link of 10: `--decode-budget` allows for that by default."""
 import json
 import os
 import shutil
