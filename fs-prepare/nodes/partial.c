@@ -39,25 +39,15 @@ static void remove_dead(int top) {
   if (dir != NULL) closedir(dir);
 }
 
-/* Waits for the lock: a rank of the interrupted pack may take a moment to end. */
-static fs_err lock_dir(int fd) {
-  struct stat st;
-  const uint64_t until = fs_now_ns() + FS_PACK_NODES_END_NS;
-  while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-    if (errno != EWOULDBLOCK) return -errno;
-    if (fs_prep_signal != 0) return -EINTR;
-    if (fs_now_ns() >= until) return -EBUSY;
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  }
-  return fstat(fd, &st) < 0 ? -errno : st.st_nlink > 0 ? 0 : -ENOENT;
-}
-
 /* Opens and locks the directory of this name. Returns -ENOENT if there is none. */
 static fs_err take_dir(struct fs_owner *o) {
   fs_err err = o->dir_fd = fs_sys_openat(o->top_fd, o->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
   if (err < 0) return err;
-  err = lock_dir(o->dir_fd);
-  if (err == 0) return 0;
+  struct stat st;
+  err = fs_target_lock(o->dir_fd, fs_now_ns() + FS_PACK_NODES_END_NS);
+  if (err == 0) err = fs_sys_fstat(o->dir_fd, &st);
+  if (err == 0 && st.st_nlink > 0) return 0;
+  if (err == 0) err = -ENOENT;
   close(o->dir_fd);
   o->dir_fd = -1;
   return err;

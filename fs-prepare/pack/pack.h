@@ -387,17 +387,17 @@ fs_err fs_target_create(struct fs_target *t, bool resume);
 fs_err fs_target_renew(struct fs_target *t);
 /* Checks once more that DATASET may be made. Returns -EEXIST, or for an update -ESTALE, after one line. */
 fs_err fs_target_recheck(const struct fs_target *t);
+/* Takes a lock (flock). A killed process keeps one until the disk has answered. Returns -EBUSY at until_ns, -EINTR. */
+fs_err fs_target_lock(int fd, uint64_t until_ns);
 fs_err fs_target_commit(struct fs_target *t);
 /* Leaves the temporary directory to a later run, and says so. mine: this run has a checkpoint there; else
    it has refused to begin, and an interrupted one has made the directory. */
 void fs_target_keep(struct fs_target *t, bool mine);
 /* Removes the temporary directory, if it still exists. */
 void fs_target_discard(struct fs_target *t);
-/* Makes a file in the temporary directory. Returns its descriptor, or a negative errno after one line
-   on stderr. */
+/* Makes a file in the temporary directory. An error is told by one line on stderr. */
 fs_fd fs_target_file(struct fs_target *t, const char *name);
-/* Computes the XXH3 of the first n bytes of such a file. Returns 0, or a negative errno after one line
-   on stderr unless a signal came. */
+/* Computes the XXH3 of the first n bytes of such a file. An error is told by one line, but -EINTR is not. */
 fs_err fs_target_hash(struct fs_target *t, int fd, uint64_t n, uint64_t *xxh3);
 /* Writes a whole file in the temporary directory and syncs it. */
 fs_err fs_target_write(struct fs_target *t, const char *name, const void *data, uint64_t n);

@@ -159,8 +159,8 @@ static fs_err store_samples(const struct fs_encoding *e, const struct fs_sample 
   return err;
 }
 
-/* Decodes all several times, and returns the nanoseconds of the fastest round but for the first one, which makes
-   tables: a round takes 0.1 ms, and other threads disturb it. */
+/* Decodes all several times. Returns the nanoseconds of the fastest round, without the first one, which makes
+   tables. A round takes 0.1 ms, and other threads disturb it. */
 static uint64_t time_decoding(struct fs_decoder *d, const struct stored *s, const struct fs_sample *in,
                               uint8_t *plain) {
   uint64_t fastest = UINT64_MAX;

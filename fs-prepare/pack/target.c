@@ -222,23 +222,21 @@ static bool is_mine(int fd) {
   return fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
 }
 
-/* Takes the lock of a left-over directory. An interrupted pack on several nodes may take a moment to end. */
-static bool lock_dead(int journal) {
-  const uint64_t until = fs_now_ns() + (fs_pack_nodes != NULL ? FS_PACK_NODES_END_NS : 0);
-  while (flock(journal, LOCK_EX | LOCK_NB) < 0) {
-    if (errno != EWOULDBLOCK || fs_prep_signal != 0 || fs_now_ns() >= until) return false;
+fs_err fs_target_lock(int fd, uint64_t until_ns) {
+  while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (errno != EWOULDBLOCK) return -errno;
+    if (fs_prep_signal != 0) return -EINTR;
+    if (fs_now_ns() >= until_ns) return -EBUSY;
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
   }
-  return true;
+  return 0;
 }
 
 /* Takes over a left-over directory if its journal, which is locked, has a checkpoint. */
-static bool adopt(struct fs_target *t, const char *temp, int *journal) {
-  FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-  if (dir < 0 || !fs_journal_has_checkpoint(*journal) || !is_journal_of(dir, *journal)) return false;
-  if (!is_mine(dir) || !is_mine(*journal)) return false;
+static bool adopt(struct fs_target *t, const char *temp, int *dir, int *journal) {
+  if (!fs_journal_has_checkpoint(*journal) || !is_mine(*dir) || !is_mine(*journal)) return false;
   snprintf(t->temp, sizeof t->temp, "%s", temp);
-  t->temp_fd = FS_MOVE_FD(dir);
+  t->temp_fd = FS_MOVE_FD(*dir);
   t->journal_fd = FS_MOVE_FD(*journal);
   t->adopted = true;
   unlinkat(t->temp_fd, "index", 0); /* both are made again */
@@ -250,17 +248,20 @@ static bool adopt(struct fs_target *t, const char *temp, int *journal) {
 /*
  * Takes over or removes a left-over directory unless its fs-prepare lives. A living one holds the lock, or its
  * directory is empty for a moment: then rmdir removes that directory, and it makes another. Returns
- * true if a process holds the lock.
+ * true if a process still holds the lock at this time.
  */
-static bool take_dead(struct fs_target *t, const char *temp, bool resume) {
+static bool take_dead(struct fs_target *t, const char *temp, bool resume, uint64_t until_ns) {
   for (int tries = 0; tries < 2; tries++) {
-    FS_AUTO_CLOSE int fd = open_lock(t->parent_fd, temp);
-    if (fd >= 0) {
-      if (!lock_dead(fd)) return errno == EWOULDBLOCK;
-      if (!resume || !adopt(t, temp, &fd)) remove_flat(t->parent_fd, temp);
+    FS_AUTO_CLOSE int journal = open_lock(t->parent_fd, temp);
+    if (journal >= 0) {
+      fs_err err = fs_target_lock(journal, until_ns);
+      if (err < 0) return err == -EBUSY;
+      FS_AUTO_CLOSE int dir = fs_sys_openat(t->parent_fd, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+      if (dir < 0 || !is_journal_of(dir, journal)) return false; /* another pack has it, or it is gone */
+      if (!resume || !adopt(t, temp, &dir, &journal)) remove_flat(t->parent_fd, temp);
       return false;
     }
-    if (fd != -ENOENT || unlinkat(t->parent_fd, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return false;
+    if (journal != -ENOENT || unlinkat(t->parent_fd, temp, AT_REMOVEDIR) == 0 || errno != ENOTEMPTY) return false;
   }
   remove_flat(t->parent_fd, temp); /* not empty, twice without a journal: half removed, or replaced */
   return false;
@@ -297,10 +298,11 @@ static void remove_all_dead(struct fs_target *t, bool resume) {
   temp_prefix(t, "old", old, sizeof old);
   int fd = fs_sys_openat(t->parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+  const uint64_t until = fs_now_ns() + (fs_pack_nodes != NULL ? FS_PACK_NODES_END_NS : 0);
   bool lives = false;
   if (dir == NULL) return;
   for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-    if (is_temp(d->d_name, partial)) lives |= take_dead(t, d->d_name, resume && !t->adopted);
+    if (is_temp(d->d_name, partial)) lives |= take_dead(t, d->d_name, resume && !t->adopted, until);
     if (is_temp(d->d_name, old)) restore_old(t, d->d_name);
   }
   closedir(dir);
@@ -336,7 +338,8 @@ static fs_err create_once(struct fs_target *t) {
 
 fs_err fs_target_create(struct fs_target *t, bool resume) {
   remove_all_dead(t, resume);
-  return t->adopted ? 0 : fs_target_renew(t);
+  fs_err err = fs_target_recheck(t); /* one that lived until now may have made the dataset */
+  return err < 0 || t->adopted ? err : fs_target_renew(t);
 }
 
 fs_err fs_target_renew(struct fs_target *t) {

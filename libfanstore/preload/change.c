@@ -21,21 +21,6 @@ static int64_t set_owner(int route, const struct fs_found *f, uid_t u, gid_t g) 
   return is_output(route, f) ? fs_output_chown(u, g) : fs_file_chown(route, f, u, g);
 }
 
-static int64_t refuse_xattr(int route, const struct fs_found *f) {
-  return is_output(route, f) ? -EOPNOTSUPP : fs_file_xattr(route, f);
-}
-
-/* Returns whether a descriptor that the kernel has is an output's. */
-static bool is_real_output(int fd) {
-  struct fs_found f;
-  return fs_output_tracked(fs_fd_entry(fd)) || fs_output_real_set(fd, &f) != 0 || f.out.id != 0;
-}
-
-/* A wrapper of a call that changes what the last component names. */
-#define FS_CHANGE(name, params, args, dirfd, path, walk, ours)                                                         \
-  FS_EXPORT int name params {                                                                                          \
-    FS_PATH_SET(dirfd, path, walk, ours, FS_REAL(name) args);                                                          \
-  }
 /* A wrapper of a call that makes a name. A virtual directory exists for these calls, too. */
 #define FS_NEW_NAME(name, params, args, dirfd, path, directory, output)                                                \
   FS_EXPORT int name params {                                                                                          \
@@ -52,11 +37,6 @@ static bool is_real_output(int fd) {
 /* Refuses a descriptor of --stage-in's directory: its file is not this job's. */
 #define FS_NOT_STAGED(fd)                                                                                              \
   if (FS_UNLIKELY(fs_output_staged_in(fs_fd_entry(fd)))) return fs_ret_int(-EROFS)
-#define FS_CHANGE_FD(name, params, args)                                                                               \
-  FS_EXPORT int name params {                                                                                          \
-    FS_NOT_STAGED(fd);                                                                                                 \
-    FS_FD_CALL(fd, fd_refuse_xattr(s), is_real_output(fd) ? fs_ret_int(-EOPNOTSUPP) : FS_REAL(name) args);             \
-  }
 #define FS_AT_WALK(f) ((f)&AT_SYMLINK_NOFOLLOW ? FS_NOFOLLOW : 0)
 
 static struct fs_found found_fd(const struct fs_slot *s) {
@@ -71,11 +51,6 @@ static int64_t fd_set_mode(const struct fs_slot *s, mode_t m) {
 static int64_t fd_set_owner(const struct fs_slot *s, uid_t u, gid_t g) {
   struct fs_found f = found_fd(s);
   return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : set_owner(FS_IN, &f, u, g);
-}
-
-static int64_t fd_refuse_xattr(const struct fs_slot *s) {
-  struct fs_found f = found_fd(s);
-  return atomic_load(&s->kind) >= FS_SLOT_PATH ? -EBADF : refuse_xattr(FS_IN, &f);
 }
 
 /* Sets the mode for a path of "" with AT_EMPTY_PATH. An O_PATH descriptor will do. */
@@ -261,13 +236,12 @@ FS_REMOVE(unlinkat, (int d, const char *p, int flags), (d, p, flags), d, p, refu
 FS_REMOVE(rmdir, (const char *p), (p), AT_FDCWD, p, fs_file_remove(route, f, true))
 FS_REMOVE(remove, (const char *p), (p), AT_FDCWD, p, refuse_either(route, f))
 
-/* GNU tar makes a file that has extended attributes in this way. */
+/* mknod of an output's name. A regular file is made as by open: GNU tar does so if it is to have
+   extended attributes. */
 static int64_t make_node(const struct fs_found *f, int dirfd, const char *p, mode_t m) {
   if ((m & S_IFMT) != 0 && !S_ISREG(m)) return fs_nl_mknod(f, m);
   const int fd = openat(dirfd, p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, m & 07777);
-  if (fd < 0) return -errno;
-  close(fd);
-  return 0;
+  return fd < 0 || close(fd) < 0 ? -errno : 0;
 }
 
 FS_NEW_NAME(mkdir, (const char *p, mode_t m), (p, m), AT_FDCWD, p, true, fs_output_mkdir(f, m))
@@ -297,22 +271,3 @@ FS_VIA(int, renameat, (int d, const char *a, int e, const char *b), rename_at(d,
 FS_VIA(int, rename, (const char *a, const char *b), rename_at(AT_FDCWD, a, AT_FDCWD, b, 0))
 FS_VIA(int, linkat, (int d, const char *a, int e, const char *b, int f), link_at(d, a, e, b, f))
 FS_VIA(int, link, (const char *a, const char *b), link_at(AT_FDCWD, a, AT_FDCWD, b, 0))
-
-/* ---- extended attributes; api.c reads them ---- */
-
-int setxattr(const char *, const char *, const void *, size_t, int);
-int lsetxattr(const char *, const char *, const void *, size_t, int);
-int fsetxattr(int, const char *, const void *, size_t, int);
-int removexattr(const char *, const char *);
-int lremovexattr(const char *, const char *);
-int fremovexattr(int, const char *);
-
-FS_CHANGE(setxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
-          FS_XATTR, refuse_xattr(route, f))
-FS_CHANGE(lsetxattr, (const char *p, const char *a, const void *v, size_t n, int f_), (p, a, v, n, f_), AT_FDCWD, p,
-          FS_XATTR | FS_NOFOLLOW, refuse_xattr(route, f))
-FS_CHANGE_FD(fsetxattr, (int fd, const char *a, const void *v, size_t n, int f), (fd, a, v, n, f))
-FS_CHANGE(removexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_XATTR, refuse_xattr(route, f))
-FS_CHANGE(lremovexattr, (const char *p, const char *a), (p, a), AT_FDCWD, p, FS_XATTR | FS_NOFOLLOW,
-          refuse_xattr(route, f))
-FS_CHANGE_FD(fremovexattr, (int fd, const char *a), (fd, a))

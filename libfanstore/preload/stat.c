@@ -68,7 +68,7 @@ static bool is_backing(const struct fs_found *f, const char *path) {
 
 static inline int real_stat(const struct fs_found *f, int dirfd, const char *path, struct stat *st, int flags) {
   if (FS_LIKELY(!is_backing(f, path))) return FS_REAL(fstatat)(dirfd, path, st, flags);
-  int r = fs_ret_int(fs_output_kernel_stat(f, flags, st, 0, NULL));
+  int r = fs_ret_int(fs_output_kernel_stat(f, st, flags));
   fs_timing_end(FS_LATENCY_STAT, FS_LATENCY_OUTPUT);
   return r;
 }
@@ -76,7 +76,7 @@ static inline int real_stat(const struct fs_found *f, int dirfd, const char *pat
 static inline int real_statx(const struct fs_found *f, int dirfd, const char *path, int flags, unsigned mask,
                              struct statx *out) {
   if (FS_LIKELY(!is_backing(f, path))) return FS_REAL(statx)(dirfd, path, flags, mask, out);
-  int r = fs_ret_int(fs_output_kernel_stat(f, flags, NULL, mask, out));
+  int r = fs_ret_int(fs_output_kernel_statx(f, flags, mask, out));
   fs_timing_end(FS_LATENCY_STAT, FS_LATENCY_OUTPUT);
   return r;
 }

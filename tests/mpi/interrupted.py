@@ -40,8 +40,14 @@ def hangs():
 
 
 def has_checkpoint():
-    """Without one the journal has 40 bytes."""
-    return any(os.path.getsize(path) > 40 for path in glob.glob(".*.partial-*/journal"))
+    """Without one the journal has FS_JOURNAL_LEAST bytes at most."""
+    for path in glob.glob(".*.partial-*/journal"):
+        try:
+            if os.path.getsize(path) > 112:
+                return True
+        except FileNotFoundError: # it is being removed
+            pass
+    return False
 
 
 process = subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
@@ -51,6 +57,9 @@ while process.poll() is None and not (hangs() and (not checkpoint or has_checkpo
 if process.poll() is not None:
     print("ended", process.returncode)
     sys.exit()
+if time.monotonic() > until and checkpoint and not has_checkpoint():
+    process.kill()
+    sys.exit("no checkpoint")
 began = time.monotonic()
 process.send_signal(number)
 print(process.wait(), round((time.monotonic() - began) * 1000))

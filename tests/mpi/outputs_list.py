@@ -113,23 +113,34 @@ for node in range(count):
     """, node))
 step("names that come and go during a listing appear once or not at all, all others once")
 
+on(0, "os.symlink('one', work + '/small/link')")
 for node in range(count):
     equal("extended attributes", "ok", on(node, """
-        def err(f, *args):
-            try: return f(*args)
+        def err(f, *args, **more):
+            try: return f(*args, **more)
             except OSError as e: return errno.errorcode[e.errno]
-        fd = os.open(work + '/small/one', os.O_RDONLY)
-        for name in work + '/small/one', work + '/small', work:
-            assert os.listxattr(name) == [], name
-            for attribute in 'user.own', 'security.selinux', 'system.posix_acl_access':
-                assert err(os.getxattr, name, attribute) == 'ENODATA', (name, attribute)
-            assert err(os.setxattr, name, 'user.own', b'1') == 'ENOTSUP', name
-            assert err(os.removexattr, name, 'user.own') == 'ENOTSUP', name
-        assert os.listxattr(fd) == [] and err(os.getxattr, fd, 'user.own') == 'ENODATA'
-        assert err(os.setxattr, fd, 'user.own', b'1') == 'ENOTSUP'
-        assert err(os.removexattr, fd, 'user.own') == 'ENOTSUP'
+        one = work + '/small/one'
+        for name in one, work + '/small/link', work + '/small', work:
+            assert os.listxattr(name) == os.listxattr(name, follow_symlinks=False) == [], name
+            for follow in True, False:
+                for attribute in 'user.own', 'security.selinux', 'system.posix_acl_access':
+                    assert err(os.getxattr, name, attribute, follow_symlinks=follow) == 'ENODATA', (name, attribute)
+                assert err(os.setxattr, name, 'user.own', b'1', follow_symlinks=follow) == 'ENOTSUP', name
+                assert err(os.removexattr, name, 'user.own', follow_symlinks=follow) == 'ENOTSUP', name
+        for flags in os.O_RDONLY, os.O_WRONLY, os.O_RDWR:
+            fd = os.open(one, flags)
+            for name in fd, f'/proc/self/fd/{fd}', f'/dev/fd/{fd}':
+                assert 'user.own' not in os.listxattr(name), name
+                assert err(os.getxattr, name, 'user.own') == 'ENODATA', name
+                assert err(os.setxattr, name, 'user.own', b'1') == 'ENOTSUP', name
+                assert err(os.removexattr, name, 'user.own') == 'ENOTSUP', name
+            os.close(fd)
         assert err(os.listxattr, work + '/none') == err(os.getxattr, work + '/none', 'user.own') == 'ENOENT'
         assert err(os.setxattr, work + '/none', 'user.own', b'1') == 'ENOENT'
+        made = f'{work}/made.{sys.argv[2]}'
+        os.mknod(made, 0o640)
+        assert err(os.mknod, made) == 'EEXIST' and os.stat(made).st_size == 0
         print('ok')
-    """))
-step("no output has extended attributes, on any node")
+    """, node))
+    for other in range(count): equal("made by mknod", "True", on(other, "print(os.path.isfile(f'{work}/made.{sys.argv[2]}'))", node))
+step("no output has extended attributes, on any node; mknod makes files")

@@ -203,6 +203,9 @@ def held():
     for node in on:
         equal("a mapping", "b'h00 '", node("held['map'][:4]"))
         equal("a descriptor of the dataset's file", "EROFS", node("os.fchmod(held['h00'], 0o600)"))
+        equal("an attribute", "ENOTSUP", node("os.setxattr('text', 'user.k', b'v')"))
+        equal("an attribute, removed", "ENOTSUP", node("os.removexattr('text', 'user.k')"))
+        equal("it is not copied for that", "True", node("len(os.getxattr('text', 'user.fanstore.dataset')) > 0"))
         node.p.stdin.close()
         assert node.p.wait() == 0
     step("open files stay as they were, and names are new at once on each node")

@@ -71,11 +71,19 @@ one_line err 'resuming: '
 same late
 echo "ok - one that is late says so, and --force goes on"
 
-# A rank that was killed is in a call of the disk, before there is a checkpoint.
+# A rank that was killed is in a call of the disk, before there is a checkpoint: its lock goes a second after the next pack asks.
 rm -rf local/* ds
 mkdir -m 700 .ds.partial-2aaaaa
 head -c 40 /dev/zero >.ds.partial-2aaaaa/journal
-flock .ds.partial-2aaaaa/journal sleep 3 &
+asks() {
+  local pid
+  for pid in $(pgrep -x fanstore-pack); do ls -l "/proc/$pid/fd"; done 2>/dev/null | grep "$PWD/.ds.partial-2aaaaa/journal$" >/dev/null
+}
+(
+  flock 9
+  wait_until 30 asks
+  sleep 1
+) 9<.ds.partial-2aaaaa/journal &
 locked() { ! flock -n .ds.partial-2aaaaa/journal true; }
 wait_until 10 locked
 expect_status 0 "${pack[@]}" source ds

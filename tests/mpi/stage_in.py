@@ -128,16 +128,20 @@ def corners(top):
                 refused([errno.EROFS], os.fchmod, one, 0o600)
                 refused([errno.EROFS], os.utime, one)
                 refused([errno.EROFS], os.fchown, one, os.getuid(), os.getgid())
+                refused([errno.EOPNOTSUPP], os.setxattr, one, "user.k", b"v")
                 for again in (f"/proc/self/fd/{one}", f"/dev/fd/{one}", f"/proc/{os.getpid()}/fd/{one}"):
                     refused([errno.EROFS], os.open, again, os.O_RDWR)
                     refused([errno.EROFS], os.open, again, os.O_RDONLY | os.O_TRUNC)
                     refused([errno.EROFS], os.truncate, again, 1)
                     refused([errno.EROFS], os.chmod, again, 0o600)
                     refused([errno.EROFS], os.utime, again)
+                    refused([errno.EOPNOTSUPP], os.setxattr, again, "user.k", b"v")
                     os.close(os.open(again, os.O_RDONLY))
             os.close(copy)
         os.close(fd)
     assert mine, "none is this node's"
+    refused([errno.EOPNOTSUPP], os.setxattr, mine, "user.k", b"v")
+    refused([errno.ENODATA], os.getxattr, mine, "user.k")
     refused([errno.EEXIST], os.open, mine, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     # What was open before goes on to read what it was, as with an overlay.
     old = open(mine, "rb")

@@ -76,7 +76,8 @@ fs_err fs_file_chown(int route, const struct fs_found *f, uid_t uid, gid_t gid) 
 
 fs_err fs_file_xattr(int route, const struct fs_found *f) {
   struct stat st;
-  return is_shared_dir(route, f, &st) ? -EOPNOTSUPP : refuse_change_of(route, f);
+  if (is_shared_dir(route, f, &st)) return -EOPNOTSUPP;
+  return route == FS_IN && fs_overlay_on() ? -EOPNOTSUPP : refuse_change_of(route, f);
 }
 
 fs_err fs_file_times(const struct fs_found *f, const struct timespec t[2]) {

@@ -33,9 +33,10 @@ fs_err fs_output_dir_sync(uint32_t entry);
 /* Adds the times to an output directory's record, unless the answer had them. */
 void fs_output_record_times(struct fs_record *r);
 /* Gets the kernel's attributes of a file of this node, whose backing file f->real names, by a
-   descriptor of their directory: a fifth faster than by the whole path. `flags` are fstatat's. If sx
-   is not NULL, gets those of `mask` for statx instead. */
-fs_err fs_output_kernel_stat(const struct fs_found *f, int flags, struct stat *st, unsigned mask, struct statx *sx);
+   descriptor of their directory: a fifth faster than by the whole path. The other
+   arguments are those of fstatat and statx. */
+fs_err fs_output_kernel_stat(const struct fs_found *f, struct stat *st, int flags);
+fs_err fs_output_kernel_statx(const struct fs_found *f, int flags, unsigned mask, struct statx *sx);
 /* Asks the home for the attributes of a file that was not published yet. */
 void fs_output_record_size(struct fs_record *r);
 /* Adds the times of the outputs to those that the index has for a dataset's directory. */

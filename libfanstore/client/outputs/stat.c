@@ -55,19 +55,38 @@ static fs_fd backing_dir(const char *name, const struct fs_found *f, bool *tempo
   return low < 0 ? low : fs_own_publish(&g_backing, low, temporary);
 }
 
-fs_err fs_output_kernel_stat(const struct fs_found *f, int flags, struct stat *st, unsigned mask, struct statx *sx) {
+/* Where the attributes go: st by fstatat, or sx by statx. */
+struct wanted {
+  int flags;
+  bool by_statx;
+  unsigned mask;
+  struct stat *st;
+  struct statx *sx;
+};
+
+static fs_err ask_kernel(int dir, const char *path, const struct wanted *w) {
+  if (w->by_statx) return (fs_err)FS_SYS5(SYS_statx, dir, path, w->flags, w->mask, w->sx);
+  return fs_sys_fstatat(dir, path, w->st, w->flags);
+}
+
+static fs_err ask_by_directory(const struct fs_found *f, const struct wanted *w) {
   const char *name = strrchr(f->real, '/') + 1;
   for (;;) {
     bool temporary;
     fs_fd dir = backing_dir(name, f, &temporary);
-    const int at = dir < 0 ? AT_FDCWD : dir;
-    const char *path = dir < 0 ? f->real : name;
-    fs_err err =
-        sx != NULL ? (fs_err)FS_SYS5(SYS_statx, at, path, flags, mask, sx) : fs_sys_fstatat(at, path, st, flags);
-    if (dir < 0) return err;
+    if (dir < 0) return ask_kernel(AT_FDCWD, f->real, w);
+    fs_err err = ask_kernel(dir, name, w);
     if (temporary) fs_sys_close(dir);
     if (FS_LIKELY(fs_own_still(&g_backing, dir, temporary))) return err;
   }
+}
+
+fs_err fs_output_kernel_stat(const struct fs_found *f, struct stat *st, int flags) {
+  return ask_by_directory(f, &(struct wanted){.flags = flags, .st = st});
+}
+
+fs_err fs_output_kernel_statx(const struct fs_found *f, int flags, unsigned mask, struct statx *sx) {
+  return ask_by_directory(f, &(struct wanted){.flags = flags, .by_statx = true, .mask = mask, .sx = sx});
 }
 
 /* ---- others ---- */
