@@ -131,7 +131,7 @@ for _ in 1 2 3; do
   job=$!
   staging() { compgen -G "$work/fresh/*/*/part*" >"$work/names"; }
   until staging || ! kill -0 "$job"; do :; done
-  kill -STOP "$job"
+  kill -STOP "$job" 2>/dev/null || fail "it ended before the signal: $(cat "$work/err")"
   sleep 1
   kill -TERM "$job"
   kill -CONT "$job"
