@@ -27,7 +27,7 @@ int fremovexattr(int, const char *);
     int route = fs_path_route_fd(path, f);                                                                             \
     if (route != FS_OUTSIDE) return (__typeof__(native))fs_ret(ours);                                                  \
   }                                                                                                                    \
-  FS_PATH_CALL(AT_FDCWD, path, FS_XATTR | (walk), ours, native)
+  FS_PATH_CALL(AT_FDCWD, path, FS_LOOK | FS_XATTR | (walk), ours, native)
 
 /* ---- reading; by a real descriptor, the kernel answers ---- */
 

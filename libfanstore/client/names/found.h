@@ -45,7 +45,7 @@ struct fs_found {
 #define FS_CHANGES 128u  /* it is to be changed: make a file of --stage-in this job's */
 #define FS_EMPTIES 256u  /* with FS_CHANGES: its bytes are not wanted */
 #define FS_FILE 512u     /* a regular file is to be made if the name is not there */
-#define FS_XATTR 1024u   /* for its extended attributes, which no output has: so it gives no FS_REDIRECT */
+#define FS_XATTR 1024u   /* with FS_LOOK: the extended ones, which no output has: so it gives no FS_REDIRECT */
 #define FS_PARENT 8u     /* skip the last component: FS_NEW, or FS_IN at or above a mount */
 
 /* An entry number from here on names a virtual directory (path/vdir.h). */

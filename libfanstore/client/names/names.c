@@ -346,19 +346,19 @@ static void staged_path(struct fs_found *f) {
 int fs_output_found(struct fs_found *f, unsigned flags) {
   const struct fs_node *node = fs_names_node();
   if (node == NULL) return -ENOENT;
-  const bool backing = S_ISREG(f->out.mode) && !(flags & FS_XATTR);
-  if (backing && (f->out.flags & FS_RECORD_STAGED_IN) && (flags & FS_CHANGES)) {
+  if (S_ISREG(f->out.mode) && (f->out.flags & FS_RECORD_STAGED_IN) && (flags & FS_CHANGES)) {
     /* If the open is refused afterwards by the file's mode, the bytes must still be there. */
     fs_err err = fs_output_own(f->out.id, (flags & FS_EMPTIES) && (f->out.mode & S_IWUSR));
     if (err != 0) return err;
     f->out.flags &= ~(uint32_t)FS_RECORD_STAGED_IN;
   }
-  if (backing && f->out.home == fs_names_rank(node) && !(f->out.flags & FS_RECORD_SHARED)) {
+  const bool here = f->out.home == fs_names_rank(node) && !(f->out.flags & FS_RECORD_SHARED);
+  if (S_ISREG(f->out.mode) && here && !(flags & FS_XATTR)) {
     fs_err err = fs_output_path(node, f->out.id, f->real);
     if (err == 0 && (f->out.flags & FS_RECORD_STAGED_IN)) staged_path(f);
     return err != 0 ? err : FS_REDIRECT;
   }
-  int64_t number = flags & (FS_LOOK | FS_XATTR) ? FS_OUTPUT_RECORD : fs_output_number(&f->out, f->entry);
+  int64_t number = flags & FS_LOOK ? FS_OUTPUT_RECORD : fs_output_number(&f->out, f->entry);
   f->entry = (uint32_t)number;
   return number < 0 ? (int)number : FS_IN;
 }
